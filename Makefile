@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Compiled modules are kept: tests start many processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-full test-engines golden layers lint bench site clean
+.PHONY: demo test test-full test-engines golden layers lint bench bench-public review-pack site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/sfumato demo
@@ -41,6 +41,20 @@ bench: $(VENV)/.engines-ready
 	$(BIN)/python benchmarks/intervals.py --quick
 	$(BIN)/python benchmarks/audit_power.py
 
+# Public yardsticks beside other people's packages, which get an environment of their own: writes benchmarks/RESULTS.md.
+# DATA=folder with the data; QUICK=1 for a few runs of each, some ten minutes of CPU.
+bench-public: $(VENV)/.engines-ready $(VENV)-peers/.ready
+	@test -n "$(DATA)" || { echo 'say where the public data is: make bench-public DATA=folder' >&2; exit 1; }
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/yardsticks.py "$(DATA)" --peers-python $(VENV)-peers/bin/python $(if $(QUICK),--quick)
+
+$(VENV)-peers/.ready: benchmarks/peers.py $(VENV)/bin/python
+	$(BIN)/python benchmarks/peers.py $(VENV)-peers
+	@touch $@
+
+# One archive for an outside reviewer; KEY=office.key signs it.
+review-pack: $(VENV)/.engines-ready
+	$(BIN)/python benchmarks/review_pack.py --full $(if $(KEY),--key $(KEY))
+
 site: $(VENV)/.engines-ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -62,4 +76,4 @@ $(VENV)/.engines-ready: pyproject.toml $(VENV)/bin/python
 	@touch $@ $(VENV)/.test-ready $(VENV)/.demo-ready
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo site
+	rm -rf $(VENV) $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo site

@@ -21,7 +21,7 @@ from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import MECHANISM
-from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.coding import draw_blocks
 from sfumato.releases.rows.model import RandomNumbers
 from sfumato.schema import Schema
 

@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models import find_mechanism
-from sfumato.public.comparison.compare import compare
+from sfumato.public.comparison import compare
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 

@@ -12,7 +12,7 @@ from math import log
 
 import numpy as np
 
-from sfumato.lab.audit.calibration.betting import evidence_below
+from sfumato.lab.audit.calibration.calibrate import evidence_below
 
 CONFIDENCE = 0.95
 LEAST, MOST, ON_A_TABLE = 0.93, 0.97, 0.88  # what typical intervals may cover: by kind, and on any table

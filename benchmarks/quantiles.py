@@ -9,6 +9,7 @@ wanted rank to the ranks that the chosen value holds.
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from fractions import Fraction
 from time import process_time
 
@@ -18,12 +19,13 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
+from sfumato.lab.audit.mutants.choices import limited_domain_loss
 from sfumato.lab.reproduce.tr_2010_003.parity_and_largest import ALPHA, PRINTED, outcome
 from sfumato.models import find_mechanism
 from sfumato.schema import Schema
 
 ROWS, VALUES, FINE = 1_000_000, 100_000, 2**16
+EPSILON = Fraction(1, 10)  # of nine deciles
 DECILES = [Fraction(k, 10) for k in range(1, 10)]
 
 
@@ -53,28 +55,41 @@ def rank_error(counts: np.ndarray, cell: int, quantile: Fraction) -> float:
     return max(0.0, target - up_to, up_to - counts[cell] - target)
 
 
-def deciles(runs: int) -> None:
-    print(f"nine deciles of {ROWS:,} values of {VALUES:,}, epsilon 0.1: mean rank error")
-    schema, budget, entropy = schema_of(VALUES), Budget.pure(Fraction(1, 10)), SystemEntropy()
+@dataclass(frozen=True)
+class Deciles:
+    """Rank errors of nine deciles, a row for each run, chosen one by one and at once; CPU seconds of the latter."""
+
+    apart: np.ndarray
+    together: np.ndarray
+    seconds: float
+
+
+def deciles_of(counts: np.ndarray, runs: int) -> Deciles:
+    """Choose nine deciles in both ways, with the same budget."""
+    schema, budget, entropy = schema_of(len(counts)), Budget.pure(EPSILON), SystemEntropy()
     mechanism = find_mechanism("quantiles").with_options({"quantiles": ",".join(str(float(q)) for q in DECILES)})
+    apart, together, seconds = [], [], []
+    for _ in range(runs):
+        curator = over_counts(schema, counts, budget, entropy)
+        parts = zip(DECILES, budget.evenly(len(DECILES)), strict=True)
+        apart.append([rank_error(counts, curator.select(Rank(q), part), q) for q, part in parts])
+        curator = over_counts(schema, counts, budget, entropy)
+        start = process_time()
+        (line,) = mechanism.run(curator, schema, budget, None).lines
+        seconds.append(process_time() - start)
+        cells = [(int(cut) - 1) // line.pieces for cut in line.cuts[0]]
+        together.append([rank_error(counts, cell, q) for cell, q in zip(cells, DECILES, strict=True)])
+    return Deciles(np.array(apart), np.array(together), float(np.mean(seconds)))
+
+
+def deciles(runs: int) -> None:
+    print(f"nine deciles of {ROWS:,} values of {VALUES:,}, epsilon {float(EPSILON):g}: mean rank error")
     for name, counts in tables(ROWS, VALUES).items():
-        apart, together, seconds = [], [], []
-        for _ in range(runs):
-            curator = over_counts(schema, counts, budget, entropy)
-            parts = budget.evenly(9)
-            apart += [
-                rank_error(counts, curator.select(Rank(q), part), q) for q, part in zip(DECILES, parts, strict=True)
-            ]
-            curator = over_counts(schema, counts, budget, entropy)
-            start = process_time()
-            (line,) = mechanism.run(curator, schema, budget, None).lines
-            seconds.append(process_time() - start)
-            cells = [(int(cut) - 1) // line.pieces for cut in line.cuts[0]]
-            together += [rank_error(counts, cell, q) for cell, q in zip(cells, DECILES, strict=True)]
-        ratio = np.mean(together) / np.mean(apart)
+        found = deciles_of(counts, runs)
+        apart, together = found.apart.mean(), found.together.mean()
         print(
-            f"  {name:10} one by one {np.mean(apart):6.1f}, at once {np.mean(together):6.1f}, "
-            f"ratio {ratio:.2f}, {np.mean(seconds):.2f} s"
+            f"  {name:10} one by one {apart:6.1f}, at once {together:6.1f}, "
+            f"ratio {together / apart:.2f}, {found.seconds:.2f} s"
         )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
@@ -40,7 +41,7 @@ from sfumato.kernel.opening import Terms, curator_of
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.models import find_mechanism
 from sfumato.models.margins.content import Margins
-from sfumato.queries.running import GRID, Running, coefficients
+from sfumato.queries.ranges import GRID, Running, coefficients
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
@@ -279,18 +280,39 @@ def measured(periods: int, cells: int = 4096) -> float:
     return float(np.sqrt(np.mean(squares) * 2.0 * float(cost.budget.amount)))
 
 
+@dataclass(frozen=True)
+class RunningErrors:
+    """Root mean square error of running totals per unit noise of one release, by periods.
+
+    last_anew: of the last one if every period is released by itself; grid: by the square root, as it is measured;
+    explicit: by the explicit matrix; bound: no factorization is below it; measured: of releases; single: of one period.
+    """
+
+    last_anew: float
+    grid: float
+    explicit: float
+    bound: float
+    measured: float
+    single: float
+
+
+def running_errors(periods: int) -> RunningErrors:
+    """Errors of running totals over so many periods."""
+    row = [float(each) for each in coefficients(periods)]
+    root = np.array([[row[i - j] if i >= j else 0.0 for j in range(periods)] for i in range(periods)])
+    explicit = np.sqrt((root**2).sum(axis=0).max()) * np.sqrt((root**2).sum(axis=1))
+    bound = np.linalg.svd(np.tril(np.ones((periods, periods))), compute_uv=False).sum() / periods
+    found = Running(periods)
+    mean = [float(np.sqrt(np.mean(each**2))) for each in (found.totals(), explicit)]
+    single = float(np.sqrt(np.mean(found.single() ** 2)))
+    return RunningErrors(float(found.anew()[-1]), *mean, float(bound), measured(periods), single)
+
+
 def running() -> None:
     print("running totals, root mean square per unit noise: last anew, on the grid, by matrix, bound; measured; single")
     for periods in (12, 60, 120, 365):
-        row = [float(each) for each in coefficients(periods)]
-        root = np.array([[row[i - j] if i >= j else 0.0 for j in range(periods)] for i in range(periods)])
-        explicit = np.sqrt((root**2).sum(axis=0).max()) * np.sqrt((root**2).sum(axis=1))
-        bound = np.linalg.svd(np.tril(np.ones((periods, periods))), compute_uv=False).sum() / periods
-        found = Running(periods)
-        mean = [float(np.sqrt(np.mean(each**2))) for each in (found.totals(), explicit)]
-        single = float(np.sqrt(np.mean(found.single() ** 2)))
-        figures = (*mean, bound, measured(periods), single)
-        print(f"{periods:>4} {found.anew()[-1]:>7.2f}", *(f"{each:>7.3f}" for each in figures), flush=True)
+        anew, *figures = astuple(running_errors(periods))
+        print(f"{periods:>4} {anew:>7.2f}", *(f"{each:>7.3f}" for each in figures), flush=True)
     print(
         "sums of all ranges of periods: anew, square root, months in quarters in years, blocks of 2, 4, 8, ..., bound"
     )

@@ -19,7 +19,7 @@ from sfumato.kernel.counts import Rows, short, words_of
 from sfumato.kernel.opening import curator_of
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.models import find_mechanism
-from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.coding import draw_blocks
 from sfumato.releases.rows.model import RandomNumbers
 from sfumato.schema import Schema
 

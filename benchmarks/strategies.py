@@ -18,10 +18,9 @@ from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.models.linear.hierarchical import hierarchical
+from sfumato.models.linear.measure import HIERARCHICAL, WAVELET
 from sfumato.models.linear.strategies.hdmm import best_strategy
 from sfumato.models.linear.strategies.hierarchies import tree_strategy, wavelet_strategy
-from sfumato.models.linear.wavelet import wavelet
 from sfumato.queries import AllRanges, Kron, Prefix, Queries, Workload
 from sfumato.schema import Schema
 
@@ -49,9 +48,9 @@ def main() -> None:
         )
         limit = f"{allowed:.0f} s" if allowed else ""
         print(f"{name:26}{ours:9.4f}{reach:10}{spent:7.1f} s{limit:>9}{trees:9.2f}{haar:9.2f}")
-    for mechanism, cells, allowed in ((hierarchical, 4096, 0.02), (wavelet, 4096, 0.01)):
+    for mechanism, cells, allowed in ((HIERARCHICAL.run, 4096, 0.02), (WAVELET.run, 4096, 0.01)):
         run_mechanism(mechanism, cells, allowed)
-    for mechanism in (hierarchical, wavelet):
+    for mechanism in (HIERARCHICAL.run, WAVELET.run):
         run_mechanism(mechanism, 10**6, 2.0)
 
 

@@ -148,14 +148,12 @@ first.patch()
     nearly = code + "from sfumato.models.tree import split_prior as p; print(p.UNEVEN[5], first.reads)"
     assert run_alone(nearly, "models.tree.split_prior.NEARLY", "(1/2, 1/4, 1/8, 1/16)") == "0.25 0"
     default = code + (
-        "from sfumato.planner.price import sampled; from sfumato.queries import Identity;"
+        "from sfumato.planner.questions import sampled; from sfumato.queries import Identity;"
         "print(len(sampled(Identity(100))), first.reads > 0)"
     )
-    assert run_alone(default, "planner.price.MOST_SAMPLED", "7") == "7 True"
-    field = code + (
-        "from sfumato.models.partition.kdtree import Settings; print(first.reads, Settings().first, first.reads)"
-    )
-    assert run_alone(field, "models.partition.kdtree.Settings.first", "Fraction(1, 3)") == "0 1/3 1"
+    assert run_alone(default, "planner.questions.MOST_SAMPLED", "7") == "7 True"
+    field = code + ("from sfumato.models.partition.search import Boxes; print(first.reads, Boxes().first, first.reads)")
+    assert run_alone(field, "models.partition.search.Boxes.first", "Fraction(1, 3)") == "0 1/3 1"
 
 
 def run_alone(code: str, *words: str) -> str:

@@ -33,7 +33,7 @@ from sfumato.answers.distinct import MOST_COUNTS
 from sfumato.effort import MOST_CHARACTERS, MOST_DIGITS, MOST_ITEMS, MOST_RULES, MOST_SELECTS, MOST_SETS, MOST_TEXT
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.releases.release import Release
-from sfumato.releases.rows.decode import BATCH
+from sfumato.releases.rows.coding import BATCH
 from sfumato.schema import Schema
 from sfumato.sql import compile_statement
 from sfumato.sql.relation.lookups import MOST_ROWS

@@ -195,6 +195,12 @@ def test_the_proof_names_all_trusted_code():
     reading = {name for name in stated if name.startswith("kernel/reading/")}
     kernel = {name for name in stated if name.startswith("kernel/")} - reading
     parts = {"The kernel": kernel, "Reading": reading, "Outside of the kernel": stated.keys() - kernel - reading}
+    features = set(
+        re.findall(r"`([\w/]+\.py)` \|", trusted[trusted.index("**Single features.**") : trusted.index("### Reading")])
+    )
+    parts["of it the core, which every release loads"] = core = kernel - features
+    loaded = {one.relative_to(SOURCE).as_posix() for name in core for one in _imported_at_once(SOURCE / name)}
+    assert not loaded & features, "a file of the kernel's core loads what only single features need; import it there"
     for part, names in {**parts, "all that is trusted": stated.keys()}.items():
         line = f"| {part} | {len(names)} | {sum(stated[name] for name in names):,} |"
         assert line in trusted, f"the numbers of the list add up to another line in docs/privacy.md: {line}"
@@ -227,6 +233,13 @@ def _imported(node: ast.AST) -> Iterator[Path]:
         yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file())
     for inner in ast.iter_child_nodes(node):
         yield from _imported(inner)
+
+
+def _imported_at_once(path: Path) -> Iterator[Path]:
+    """Files of the package that a module imports when it is imported, and not later inside a function."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from _imported(node)
 
 
 def _defines(path: Path) -> bool:

@@ -50,7 +50,7 @@ def names_of_tests() -> frozenset[str]:
 @cache
 def commands() -> dict[str, frozenset[str]]:
     """The flags of every command, by its name; of those under a command too ("ledger show")."""
-    from sfumato.cli.app import app
+    from sfumato.cli import application
 
     found: dict[str, frozenset[str]] = {}
 
@@ -60,7 +60,7 @@ def commands() -> dict[str, frozenset[str]]:
         for inner, each in getattr(command, "commands", {}).items():
             walk(each, f"{name} {inner}".strip())
 
-    walk(typer.main.get_command(app), "")
+    walk(typer.main.get_command(application()), "")
     return found
 
 

@@ -9,9 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.lab.audit.hooks import HOOKS
+from sfumato.kernel.charge import Charge
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.lines import Lines
+from sfumato.lab.audit.attacks.recorder import Recorder
 
 ROOT = Path(__file__).parent.parent
+# Steps of the kernel that the audit may replace (a mutant) or read (a recorder); nobody else may.
+HOOKS: dict[type, dict[str, str]] = {
+    Curator: {
+        "_aggregate": "the private counts, by cell",
+        "_dense": "the private counts of one statistic, laid out",
+        "_entropy": "the random bits it draws from",
+        "_units": "the most that one row changes a cell, by statistic",
+        "_noises": "which noise a measurement carries",
+        "_missing_noises": "which noise missing values of a measure carry beside its sums",
+        "_sift": "which cells reach a threshold",
+        "_above_noises": "which noises a sparse vector carries",
+        "_margin_noise": "which noise the misfits of margins carry, and what it is charged",
+        "_choice_rate": "how strongly a choice follows its scores",
+        "_charge_all": "what a choice is charged, in every cell",
+        "_loads": "what a measurement is charged, cell by cell",
+        "_running_noises": "which noise running totals carry, and what they are charged",
+        "_fresh": "the noise that is drawn for one part of a series with running totals",
+        "_carried": "the noise of earlier parts of such a series",
+        "_held": "what it holds, before it is gathered by cell",
+    },
+    Lines: {"_counts": "the private rows, by line and cell"},
+    Charge: {"_loads": "what each cell has borne so far", "_denominator": "in which parts that is counted"},
+    Recorder: {"_Recorder__inner": "the curator that is written down"},
+}
 HOOKED = {name for names in HOOKS.values() for name in names}
 OTHERS = {"_repr_html_", "_exit", "_PUBLIC"}  # of notebooks, of the system, and of the package's own lazy imports
 OTHERS |= {"_wait", "_answer"}  # where a server waits and DuckDB works: tests hold them there, instead of for a time

@@ -18,7 +18,7 @@ MOST = {
     "release sfumato": 90,
     "query cells": 41,
     "query sfumato": 52,
-    "margins alone": 33,
+    "margins alone": 30,
     "sfumato alone": 36,
     "interval cells": 14,
     "interval margins": 18,

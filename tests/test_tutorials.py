@@ -15,11 +15,11 @@ BLOCK = re.compile(r"^```(console|python|yaml)\n(.*?)^```$", re.M | re.S)
 REFUSED = "# refused"
 
 
-def test_there_are_six():
-    assert PAGES == ["analyst", "codebook", "curator", "hospital", "reviewer", "series"]
+def test_there_are_seven():
+    assert PAGES == ["analyst", "codebook", "curator", "hospital", "reviewer", "series", "survey"]
 
 
-@pytest.mark.parametrize("name", [*PAGES, "../discover"])
+@pytest.mark.parametrize("name", [*PAGES, "../discover", "../paper", "../migrating", "../deployments/survey"])
 def test_it_can_be_followed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "ledger.sqlite"))

@@ -1,12 +1,15 @@
-"""The pictures of docs/intervals.md. `python docs/pictures/intervals.py` writes them anew, the same every time.
+"""The pictures of docs/intervals.md and docs/choosing-epsilon.md. `python docs/pictures/intervals.py [NAME ...]` writes
+them anew, the same every time.
 
 Releases are made with a testing generator, so the noise is the same, too. Colours read on light and on dark paper.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from math import exp
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ import numpy as np
 from sfumato.answers.results import Estimate
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.calibration.calibrate import release_of
+from sfumato.releases.group_privacy import belief_after
 from sfumato.schema import Schema
 
 HERE = Path(__file__).parent
@@ -116,6 +120,29 @@ def possible() -> str:
     return _svg(760, 160, [*parts, *scale.axis(126)], "A count of 3 plus or minus 8, clipped at what is possible")
 
 
+def beliefs() -> str:
+    """Largest belief after a release by the belief before it, a curve for each epsilon."""
+    across, up = _Scale(0.0, 100.0, 70, 470), _Scale(0.0, 100.0, 440, 40)
+    parts = [_line(across.at(0), up.at(0), across.at(100), up.at(100), PAPER_INK, 1.5, "4 3")]
+    for shade, epsilon in enumerate((0.1, 0.5, 1.0, 2.0, 4.0, 8.0)):
+        ends = [(each / 200, belief_after(each / 200, epsilon)) for each in range(201)]
+        points = " ".join(f"{across.at(100 * before):.1f},{up.at(100 * after):.1f}" for before, after in ends)
+        colour = MISSED if epsilon > 4 else HELD
+        thin = f'stroke="{colour}" stroke-width="2" stroke-opacity="{0.4 + 0.12 * shade:g}"'
+        parts.append(f'<polyline points="{points}" fill="none" {thin}/>')
+        crossing = 1.0 / (1.0 + exp(epsilon / 2.0))
+        parts.append(_text(across.at(100 * crossing) + 5, up.at(100 - 100 * crossing) + 13, f"{epsilon:g}", size=11))
+    for tick in range(0, 101, 25):
+        parts.append(_text(across.at(tick), up.at(0) + 20, f"{tick} %", anchor="middle", size=11))
+        parts.append(_text(across.at(0) - 8, up.at(tick) + 4, f"{tick} %", anchor="end", size=11))
+    parts += [_line(across.at(0), up.at(0), across.at(100), up.at(0), PAPER_INK, 1)]
+    parts += [_line(across.at(0), up.at(0), across.at(0), up.at(100), PAPER_INK, 1)]
+    parts.append(_text(20, 22, "belief after, at most, that somebody is in the table; a curve for each epsilon", "big"))
+    parts.append(_text(across.at(50), up.at(0) + 42, "belief before", anchor="middle"))
+    parts.append(_text(across.at(100) + 14, up.at(100) + 4, "dashed: nothing was learnt", size=11))
+    return _svg(660, 500, parts, "Belief before a release and the largest belief after it, by epsilon")
+
+
 class _Scale:
     """From numbers to places on the paper."""
 
@@ -156,14 +183,8 @@ def _svg(width: int, height: int, parts: Sequence[str], title: str) -> str:
     return f'{head} role="img">\n<title>{title}</title>\n<style>{STYLE}</style>\n{body}\n</svg>\n'
 
 
-def main() -> None:
-    for name, draw in (
-        ("intervals-40", forty_releases),
-        ("intervals-widths", widths),
-        ("intervals-possible", possible),
-    ):
-        (HERE / f"{name}.svg").write_text(draw(), encoding="utf-8")
-
+DRAWN = {"intervals-40": forty_releases, "intervals-widths": widths, "intervals-possible": possible, "beliefs": beliefs}
 
 if __name__ == "__main__":
-    main()
+    for each in sys.argv[1:] or DRAWN:
+        (HERE / f"{each}.svg").write_text(DRAWN[each](), encoding="utf-8")

@@ -23,7 +23,7 @@ PICTURES = {
         "SELECT period, COUNT(*) AS n FROM visits WHERE age < 20 GROUP BY period",
     ),
     "series-change": (
-        "Change from the month before",
+        "Change from the month before (July: from May)",
         "SELECT period, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY period) AS n FROM visits WHERE age < 20 "
         "GROUP BY period",
     ),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
     from sfumato.public.certificate.record import certificate
-    from sfumato.public.combination.combine import combine
-    from sfumato.public.comparison.compare import compare
+    from sfumato.public.combination import combine
+    from sfumato.public.comparison import compare
     from sfumato.public.report.report import report
     from sfumato.publishing.discover import discover
     from sfumato.publishing.publish import release as release
@@ -34,8 +34,8 @@ _PUBLIC = {
     "Schema": ("sfumato.schema", "Schema"),
     "SfumatoError": ("sfumato.errors", "SfumatoError"),
     "certificate": ("sfumato.public.certificate.record", "certificate"),
-    "combine": ("sfumato.public.combination.combine", "combine"),
-    "compare": ("sfumato.public.comparison.compare", "compare"),
+    "combine": ("sfumato.public.combination", "combine"),
+    "compare": ("sfumato.public.comparison", "compare"),
     "connect": ("sfumato.dbapi", "connect"),
     "discover": ("sfumato.publishing.discover", "discover"),
     "group_privacy": ("sfumato.releases.group_privacy", "group_privacy"),

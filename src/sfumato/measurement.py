@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arrays import Which
 from sfumato.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Design:
 
     queries: Queries
     noises: tuple[Noise, ...]
-    which: NDArray[np.int64] | None = None
+    which: Which = None
 
     @property
     def variances(self) -> NDArray[np.float64]:
@@ -105,7 +106,7 @@ class Design:
 
     def _by_row(self, by_noise: list[float]) -> NDArray[np.float64]:
         each = np.array(by_noise)
-        return np.full(self.queries.rows, each[0]) if self.which is None else each[self.which]
+        return np.full(self.queries.rows, each[0]) if self.which is None else each[np.asarray(self.which)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ class Measurement:
     queries: Queries
     answers: NDArray[np.int64]
     noises: tuple[Noise, ...]
-    which: NDArray[np.int64] | None = None
+    which: Which = None
     above: int | None = None
     cells: NDArray[np.int64] | None = None
     missing: Measurement | None = None
@@ -151,7 +152,7 @@ class Trail:
 
 
 def with_missing(measured: Measurement) -> list[Measurement]:
-    """A measurement and, for one of a measure, that of its missing values; as two measurements."""
+    """Split a measurement of a measure into its sums and its counts of missing values; any other one stays alone."""
     missing = [] if measured.missing is None else [measured.missing]
     return [replace(measured, missing=None), *missing]
 
@@ -171,7 +172,9 @@ def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:
     which = []
     for part in parts:
         places = np.array([noises.index(noise) for noise in part.noises], dtype=np.int64)
-        which.append(places[np.zeros(len(part.answers), dtype=np.int64) if part.which is None else part.which])
+        which.append(
+            places[np.zeros(len(part.answers), dtype=np.int64) if part.which is None else np.asarray(part.which)]
+        )
     answers: NDArray[np.int64] = np.concatenate([part.answers for part in parts])
     answers.setflags(write=False)
     return Measurement(parts[0].of, queries, answers, noises, np.concatenate(which) if len(noises) > 1 else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from decimal import ROUND_CEILING, Context, Decimal, Inexact
 from fractions import Fraction
 from functools import lru_cache
 from html import escape
@@ -161,16 +162,41 @@ def write_fraction(amount: Fraction) -> str:
     return f"{amount.numerator}/{amount.denominator}"
 
 
-def unit_in_words(column: str | None, *contributions: int) -> str:
+def readable(amount: Fraction) -> str:
+    """Format an exact amount as decimal number or ratio.
+
+    >>> readable(Fraction(3, 10)), readable(Fraction(1, 3)), readable(Fraction(20))
+    ('0.3', '1/3', '20')
+    """
+    try:
+        exact = Context(prec=40, traps=[Inexact]).divide(Decimal(amount.numerator), Decimal(amount.denominator))
+    except Inexact:
+        ratio = str(amount)
+        return ratio if len(ratio) <= 40 else f"about {float(amount):.6g}"
+    return f"{exact:f}" if exact == 0 or abs(exact) >= Decimal("1e-6") else str(exact).lower()
+
+
+def in_short(amount: Fraction) -> str:
+    """Format an amount that was spent: exactly where that is short, else rounded up to four digits.
+
+    >>> in_short(Fraction(3, 4)), in_short(Fraction(345866351, 10**8))
+    ('0.75', '3.459')
+    """
+    exact, up = readable(amount), Context(prec=4, rounding=ROUND_CEILING)
+    return exact if len(exact) <= 8 else readable(Fraction(up.divide(Decimal(amount.numerator), amount.denominator)))
+
+
+def unit_in_words(column: str | None, *contributions: int, as_one: bool = False) -> str:
     """A privacy unit as a promise names it.
 
-    column: None where every row is a unit. contributions: rows of each unit, of one release or of several.
+    column: None where every row is a unit. contributions: rows of each unit, of one release or of several. as_one: they
+    are the one row that is made of all of a unit's rows (`per_person`).
     """
     if column is None:
         return "any one row"
     most = sorted(set(contributions))
     rows = "1 row" if most == [1] else f"{' or '.join(map(str, most))} rows"
-    return f"the rows of any one {column} (at most {rows} each)"
+    return f"the rows of any one {column} ({'all of them, as one row' if as_one else f'at most {rows} each'})"
 
 
 def html_block(*parts: str) -> str:

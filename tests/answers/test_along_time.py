@@ -20,9 +20,9 @@ from sfumato.errors import (
 )
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.public.comparison.compare import compare
+from sfumato.public.comparison import compare
 from sfumato.publishing.publish import release
-from sfumato.queries.running import GRID, Running, worst_square
+from sfumato.queries.ranges import GRID, Running, worst_square
 from sfumato.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NewLedgerWarning.__module__}.{NewLedgerWarning.__name__}")

@@ -11,6 +11,7 @@ import pytest
 from curators import curator_of
 
 from sfumato.answers.noise_sum import half_width, stderr
+from sfumato.answers.results import Estimate, Result
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -266,3 +267,9 @@ def curator_of_sparse(schema: Schema):
     aggregate = Aggregate(np.array([cell]), np.array([1000]))
     charge = Charge(Budget.pure(Fraction(1)), 1, schema.domain.size)
     return Curator(schema.domain, aggregate, {"count": 1}, charge, TestingEntropy(2))
+
+
+def test_whole_numbers_whose_error_cannot_be_seen_are_printed_without_decimals():
+    whole, quarter = Estimate(2.0, 1e-22, 2.0, 2.0, 0.95, 1e-22), Estimate(0.25, 1e-9, 0.25, 0.25, 0.95, 1e-9)
+    _, ((*count, share, _, _),) = Result(("n", "s"), ((whole, quarter),), 0.95).texts()
+    assert count == ["2", "0", "2 to 2"] and share.startswith("0.25")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pyarrow as pa
 from sure_coverage import most_misses
 
+import sfumato as sf
 from sfumato.answers.joint_confidence import together
 from sfumato.answers.question import Manner
 from sfumato.answers.statement import run_in_manner
@@ -50,3 +54,21 @@ def test_few_noises_of_long_tails_are_not_taken_as_normal():
     few = compile_statement("SELECT COUNT(*) FILTER (WHERE x < 1), COUNT(*) FILTER (WHERE x < 2) FROM t", LINE)
     for select in few, compile_statement("SELECT AVG(x), COUNT(*) FROM t", LINE):
         assert together(select, LINE, made.view, made.fits, 0.95) is None
+
+
+def test_sums_of_huge_values_hold_together(tmp_path):
+    """Their fourth powers would overflow, of which NumPy warns."""
+    keys = {"dataset": "t", "privacy_unit": "row", "budget": {"epsilon": 2, "delta": 1e-9}}
+    columns = {
+        "attributes": {"x": {"type": "integer", "lower": 0, "upper": 7}},
+        "measures": {"m": {"lower": 0, "upper": 1e90}},
+    }
+    schema = Schema.from_dict(keys | columns)
+    table = pa.table({"x": [0, 3, 3, 7], "m": [0.0, 1e89, 2e89, 1e90]})
+    made = sf.release(table, schema, 1, delta=1e-9, mechanism="cells", ledger=tmp_path / "ledger.sqlite")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = made.query(
+            "SELECT SUM(m) FILTER (WHERE x < 4), SUM(m), SUM(m) FILTER (WHERE x > 1) FROM t", simultaneous=True
+        )
+    assert "hold together with 95 %" in found.notes[-1]

@@ -25,11 +25,13 @@ SQL = (
 )
 
 
-def made(schema: Schema, counts: np.ndarray, epsilon: Fraction | int, seed: int = 4) -> Release:
+def made(
+    schema: Schema, counts: np.ndarray, epsilon: Fraction | int, seed: int = 4, mechanism: str = "cells"
+) -> Release:
     budget = Budget.pure(epsilon)
     curator = curator_of(schema, counts, epsilon=epsilon, entropy=TestingEntropy(seed))
-    content = MECHANISMS["cells"].run(curator, schema, budget, None)
-    return Release(content, "cells", describe_guarantee(budget, schema), False)
+    content = MECHANISMS[mechanism].run(curator, schema, budget, None)
+    return Release(content, mechanism, describe_guarantee(budget, schema), False)
 
 
 def schema_of(x: dict, y: dict) -> Schema:
@@ -124,3 +126,28 @@ def test_other_arguments_are_refused_by_name():
 
 def _with(rows: pa.Table) -> duckdb.DuckDBPyConnection:
     return duckdb.connect().register("rows", rows)
+
+
+def test_many_statistics_of_pairs_are_worked_out_pair_by_pair():
+    """Fifteen statistics of five attributes: no table of more than two is laid out, and each is as if asked alone."""
+    schema = Schema(
+        dataset="t",
+        privacy_unit="row",
+        attributes={f"c{at}": {"type": "integer", "lower": 0, "upper": 9} for at in range(5)},
+    )
+    rng = np.random.default_rng(1)
+    columns = [np.clip(rng.normal(4.5, 2, 3_000).astype(int), 0, 9) for _ in range(5)]
+    counts = np.bincount(np.ravel_multi_index(columns, (10,) * 5), minlength=10**5).reshape((10,) * 5)
+    release = made(schema, counts, 1, mechanism="margins")
+    asked = [f"CORR(c{a}, c{b})" for a in range(5) for b in range(a)] + [f"STDDEV(c{a})" for a in range(5)]
+    sizes, view = [], type(release.content).view
+
+    def counting(content, kinds):
+        sizes.append(len(kinds))
+        return view(content, kinds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(release.content), "view", counting)
+        together = release.query(f"SELECT {', '.join(asked)} FROM t").rows[0]
+    assert max(sizes) == 2
+    assert together == tuple(release.query(f"SELECT {one} FROM t").rows[0][0] for one in asked)

@@ -145,8 +145,12 @@ def test_linear_queries_have_typical_intervals_no_wider_either(mechanism):
 
 @pytest.mark.parametrize("mechanism", ["sfumato", "dawa", "kdtree", "margins"])
 def test_a_standard_error_is_no_larger_than_the_interval_shown_allows(mechanism):
-    """On any release: of a guaranteed interval in the place of a wider one, 1.96 standard errors end at its far end."""
-    release = release_of(content_of(mechanism, "spike"), TABLES["spike"][0], mechanism)
+    """Of a guaranteed interval in the place of a wider one, 1.96 standard errors end at its far end.
+
+    On any release; this one has a seed, because noise decides how many such intervals there are: dawa and margins have
+    three or fewer in one release of 150.
+    """
+    release = release_of(content_of(mechanism, "spike", seed=1), TABLES["spike"][0], mechanism)
     z, lowered = NormalDist().inv_cdf(0.975), 0
     both = release.query("SELECT COUNT(*) AS n FROM t GROUP BY x, y", interval="both").column("n")
     for one in both:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.answers import fieller as ratios
-from sfumato.answers.fieller import Functional, Noises, Term, linear_interval, ratio_interval
+from sfumato.answers.fieller import Functional, Intervals, Noises, Shared, Term, linear_interval, ratio_interval
 from sfumato.answers.noise_sum import half_width, stderr, upper_quantile
 from sfumato.errors import QueryError
 from sfumato.measurement import Gaussian, Laplace
@@ -360,3 +360,31 @@ def test_a_ratio_of_sums_of_any_size_is_the_same_in_its_own_units(size):
     if size == 1.0:
         assert ends == (plain.low, plain.value, plain.high)
     assert ends[0] < ends[1] < ends[2] and ends[1] == pytest.approx(plain.value)
+
+
+@pytest.mark.parametrize("noise", [ONE, Laplace(Fraction(1, 4)), Gaussian(Fraction(34))])
+def test_widths_that_many_groups_share_are_those_of_each_but_for_half_a_percent(noise):
+    terms = [term(noise, 1, 1.0, 1.0), term(noise, 59, 0.0, 1.0)]
+    for top in (40.0, 41.5, 47.0, 90.0, -3.0):
+        own, shared = ratios.Shared(1).noises(terms), ratios.Shared(ratios.SHARED_BY).noises(terms)
+        assert shared.shares and not own.shares
+        one, other = (ratio_interval(exactly(top), exactly(2400.0), each, 0.95) for each in (own, shared))
+        width = one.high - one.low
+        assert (other.value, other.stderr) == (one.value, one.stderr)
+        assert other.low == pytest.approx(one.low, abs=ratios.TOO_LONG * width)
+        assert other.high == pytest.approx(one.high, abs=ratios.TOO_LONG * width)
+
+
+def test_groups_of_one_noise_have_the_digits_that_each_has_alone():
+    terms = (term(ONE, 3, 1.0), term(Gaussian(Fraction(7)), 2, -2.5))
+    values = np.random.default_rng(8).normal(0.0, 40.0, 200)
+    together = Intervals.of_noise([values] * 3, Shared(200).linear(terms, 0.9))
+    alone = Intervals.of([linear_interval(exactly(value), terms, 0.9) for value in values.tolist()])
+    for name in ("value", "stderr", "low", "high", "noise", "model"):
+        assert np.array_equal(getattr(together, name), getattr(alone, name)), name
+
+
+def test_groups_that_lean_on_a_model_are_worked_out_one_by_one():
+    errors = Shared(2).linear((term(ONE, 3, 1.0),), 0.9)
+    assert Intervals.of_noise([np.zeros(2), np.zeros(2), np.ones(2)], errors) is None
+    assert Intervals.of_noise([np.zeros(2)] * 3, (*errors[:1], 0.5, *errors[2:])) is None

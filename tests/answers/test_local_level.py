@@ -20,7 +20,7 @@ def test_predictions_pool_by_precision_and_forget_what_is_flagged():
 
 @pytest.mark.parametrize(("drift", "within"), [(0.0, 1e-4), (0.02, 0.03), (0.1, 0.05), (0.3, 0.1)])
 def test_covariances_between_periods_are_those_of_a_smoother(drift, within):
-    """Against the posterior covariance of twelve counts by the whole matrix, on average over all pairs of periods."""
+    """Against the posterior covariance of twelve counts by the whole matrix: over all pairs of periods, and by lag."""
     months, alone, rows = 12, 300.0, 80.0
     scatter, steps = 1.5 * rows, np.minimum.outer(np.arange(months), np.arange(months))
     walk = 1e7 + drift**2 * rows**2 * steps
@@ -35,7 +35,11 @@ def test_covariances_between_periods_are_those_of_a_smoother(drift, within):
     found = [
         Walk(drift**2, 1.5, months).shared(*map(np.array, (drift**2 * rows**2, e, scatter, alone))) for e in errors
     ]
-    assert np.mean(found) == pytest.approx(pairs, rel=within)
+    assert np.mean([covariance for covariance, _ in found]) == pytest.approx(pairs, rel=within)
+    by_lag = [np.diagonal(explicit, lag).mean() / pairs for lag in range(1, months)]
+    lags = np.mean([lags for _, lags in found], axis=0)
+    assert lags[1:] == pytest.approx(by_lag, abs=0.1 * by_lag[0])
+    assert lags[0] >= lags[1]
 
 
 def test_least_squares_with_signs():

@@ -16,7 +16,7 @@ from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import Identity, Kron, Prefix, Stack, Total
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
-from sfumato.releases.rows.decode import draw_batches
+from sfumato.releases.rows.coding import draw_batches
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from months import MONTHS, part_of, schema_of, series_of
 
-from sfumato.answers.parts import above_both
+from sfumato.answers.parts import PartModel, above_both, joined_models
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.publishing.publish import release
 
@@ -20,6 +23,22 @@ def test_the_covariance_is_above_both_and_no_larger_than_needed():
             assert np.linalg.eigvalsh(both - each).min() > -1e-9
         assert np.allclose(above_both(one, one), one) and np.allclose(above_both(one, 0 * one), one)
         assert np.linalg.eigvalsh(one + other - both).min() > -1e-9
+
+
+@pytest.mark.parametrize(("recurs", "believed"), [(0.4, 1.0), (0.8, 0.25)])
+def test_neighbouring_periods_share_more_than_distant_ones(recurs, believed):
+    """Variances of a difference and of a sum of three, against the matrix; no more is shared than a period errs by."""
+    lags = np.array([2.0, 1.5, 0.9])
+    for signs, codes in (([1, -1], [3, 4]), ([1, -1], [3, 5]), ([1, 1, 1], [3, 4, 5])):
+        patterns = SimpleNamespace(
+            number=np.zeros((3, 1), dtype=int), sign=np.array(signs, dtype=float)[:, None], many=1, cosines=np.eye(1)
+        )
+        models = [
+            (PartModel(np.eye(1), recurs * np.eye(1), True, code, lags), number) for number, code in enumerate(codes)
+        ]
+        apart = np.abs(np.subtract.outer(codes, codes))
+        explicit = np.where(apart == 0, 1.0, recurs * (1.0 + believed * (lags[apart] - 1.0)))
+        assert joined_models(models, patterns) == pytest.approx(np.array(signs) @ explicit @ signs)
 
 
 def test_intervals_of_sums_over_months():

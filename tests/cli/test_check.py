@@ -107,6 +107,31 @@ def test_words_for_missing_values_and_units_come_with_what_to_write(table):
     assert age[1:] == ["integer", "1", "-", "-", "-"] and "write into the schema" not in again
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("12,50 EUR", "file: {strip: [EUR]}; if numbers are written so, state it, such as --decimal , --thousands ."),
+        ("1,250 EUR", "file: {strip: [EUR]}; if numbers are written so, state it, such as --thousands ,\n"),
+        ("1.250,50", "'1.250,50' (1); if numbers are written so, state it, such as --decimal , --thousands ."),
+        ("12.50 EUR", "file: {strip: [EUR]}\n"),
+    ],
+)
+def test_the_form_of_numbers_is_proposed_beside_their_units(table, written, said):
+    (table / "visits.yaml").write_text(SCHEMA + "  paid: {type: number, lower: 0, upper: 5000, bins: 10}\n")
+    (table / "visits.csv").write_text(f'patient;age;sex;paid\np;1;F;"{written}"\n')
+    assert said in sfumato(*OPTIONS, "--even-if-not-a-terminal").stdout
+
+
+def test_words_for_true_and_false_come_with_what_to_write(table):
+    (table / "visits.yaml").write_text(SCHEMA + "  paid: {type: boolean}\n")
+    (table / "visits.csv").write_text("patient;age;sex;paid\np;1;F;nein\nq;2;F;ja\nr;2;F;nein\n")
+    shown = sfumato(*OPTIONS, "--even-if-not-a-terminal").stdout
+    said = "if these mean true and false, say which in the schema: paid: {map: {nein: false, ja: true}}"
+    assert said in shown
+    (table / "visits.yaml").write_text(SCHEMA + "  paid: {type: boolean, map: {nein: false, ja: true}}\n")
+    assert "A release would count 3 rows." in sfumato(*OPTIONS, "--even-if-not-a-terminal").stdout
+
+
 def test_lists_that_no_release_file_has_room_for_are_named_with_their_size(table):
     (table / "codes.txt").write_text("\n".join(f"{'x' * 300}{n}" for n in range(54_000)))
     (table / "visits.yaml").write_text(SCHEMA + "  code: {type: category, values: codes.txt}\n")

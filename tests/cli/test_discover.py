@@ -41,6 +41,19 @@ def test_a_draft_becomes_a_schema_that_a_release_takes(folder):
     assert "with this release" in sfumato("certificate", "t.sfumato").stdout
 
 
+def test_a_column_of_text_whose_values_are_numbers_is_named(folder):
+    stated = "dataset: t\nprivacy_unit: row\nbudget: {epsilon: 3, delta: 1e-6}\nfile: {delimiter: ';'}\nattributes:\n"
+    Path("draft.yaml").write_text(
+        stated + "  age:\n    type: category\n    values:\n  town: {type: category, values: [Aa]}\n"
+    )
+    done = look("--delta", "1e-6", "-o", "t.yaml", epsilon="3")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "All values found of age are whole numbers, from " in done.stdout and "write its type as integer" in done.stdout
+    )
+    assert "values found of town" not in done.stdout
+
+
 def test_a_dry_run_says_what_would_be_asked_and_paid(folder):
     done = look("--delta", "1e-6", "--dry-run", "--share", "town=3")
     assert done.returncode == 0 and "nothing was spent" in done.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from running import sfumato
 
-from sfumato.cli.census import SCHEMA as CENSUS
+from sfumato.cli.demo import SCHEMA as CENSUS
 from sfumato.models import MECHANISMS
 
 SCHEMA = """
@@ -81,6 +81,16 @@ def test_the_smallest_epsilon_of_each_mechanism(folder):
 def test_one_mechanism_by_name(folder):
     run = plan("--epsilon", "1", "--mechanism", "sparse-cells")
     assert run.returncode == 0 and "are not published; they are known in sum only" in run.stdout
+
+
+def test_an_epsilon_is_explained_as_a_change_of_belief(folder):
+    told = plan("--epsilon", "1", "--mechanism", "cells", "--explain").stdout
+    assert re.search(r"^ +10 % +3\.9 % +23\.2 %$", told, re.M) and "right at most 73 times of 100" in told
+    assert re.search(r"^ +2 +88 of 100 ", told, re.M) and "like a family" in told
+    Path("s.yaml").write_text(SCHEMA.replace("row\n", "{column: id, contributions: 2}\n"))
+    found = json.loads(plan("--rho", "0.1", "--mechanism", "hierarchical", "--explain", "--json").stdout)["explained"]
+    assert found["but_for_a_chance_of"] == 2e-6 and len(found["beliefs"]) == 5
+    assert [one["together"] for one in found["right_guesses"]] == [1, 2, 3, 4]
 
 
 def test_what_cannot_be_planned_is_one_line(folder):

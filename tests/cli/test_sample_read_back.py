@@ -90,7 +90,7 @@ def test_a_sample_is_judged_as_it_is_read_by_a_release(folder):
     """Rows of a sample, as it was written, fall into the cells that a release of the same file counts them in."""
     import numpy as np
 
-    from sfumato.releases.rows.encode import codes_in, read_rows
+    from sfumato.releases.rows.coding import codes_in, read_rows
     from sfumato.schema import Schema
 
     schema = Schema.load("visits.yaml")

@@ -145,7 +145,7 @@ def test_a_ledger_that_cannot_be_read_is_not_called_empty(folder, monkeypatch):
         (("ledger", "set", "census", "--epsilon", "1"), "sfumato.kernel.ledger.ledger.Ledger.set_budget"),
         (("audit", "cells"), "sfumato.lab.audit.report.attack"),
         (("reproduce", "wd", "--quick"), "sfumato.lab.reproduce.studies.reproduce"),
-        (("demo",), "sfumato.cli.census.write_census"),
+        (("demo",), "sfumato.cli.demo.write_census"),
         (("--help",), "typer.core.TyperGroup.format_help"),
         (("query", "--help"), "sfumato.cli.run"),
     ],

@@ -33,6 +33,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sfumato.cli.show import left
 from sfumato.errors import BudgetExhausted, LedgerError, ReleaseFileError
 from sfumato.kernel.ledger import ledger as ledger_module
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt
@@ -265,7 +266,7 @@ def spend_at_once(folder: Path, spenders: int) -> None:
         assert (entry.nonce, entry.epsilon, entry.dataset) == (receipt.nonce, receipt.epsilon, receipt.dataset)
     for account in ledger.show():
         assert account.spent == sum(r.epsilon for r in granted if r.dataset == account.dataset) <= 1
-        assert account.left < Fraction(30, 700)  # the budget is used up, not lost
+        assert left(account) < Fraction(30, 700)  # the budget is used up, not lost
     print(json.dumps({"spenders": spenders, "granted": len(granted)}))
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BudgetError
-from sfumato.kernel.budget import Budget, as_delta, as_epsilon, epsilon_for, readable, rho_for
+from sfumato.kernel.budget import Budget, as_delta, as_epsilon, epsilon_for, rho_for
+from sfumato.plain_text import readable
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_junk_is_refused_in_one_line_and_at_once(value):
     started = time.process_time()
     with pytest.raises(BudgetError) as refusal:
         as_epsilon(value, "the total")
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 10  # laid out, these would take minutes, or all memory
     message = str(refusal.value)
     assert message.startswith("the total") and ("give a" in message or "must be a number such as 0.5" in message)
     assert "\n" not in message and len(message) < 200

@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.least_squares import axes as module
-from sfumato.least_squares.axes import axes_of, estimates, inverse_of
 from sfumato.measurement import Design, Laplace
+from sfumato.models.linear import fit as module
+from sfumato.models.linear.fit import axes_of, estimates, inverse_of
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Stack, Total, Tree
 
 TREE, OTHER = Tree(7, 2), Tree(5, 3)

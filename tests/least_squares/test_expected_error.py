@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
+from sfumato.least_squares import closed_forms as families
 from sfumato.least_squares import expected_error as expected
-from sfumato.least_squares import families
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.models.linear.strategies.per_axis import AxisPart, combined
+from sfumato.models.linear.strategies.hierarchies import AxisPart, combined
 from sfumato.queries import (
     AllRanges,
     Haar,

@@ -8,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import QueryError
-from sfumato.least_squares import families
+from sfumato.least_squares import closed_forms as families
 from sfumato.least_squares.base import EachCell, LeastSquares, OneTotal
-from sfumato.least_squares.closed_forms import HaarSquares, NominalSquares, TreeSquares, Woodbury
-from sfumato.least_squares.families import FORMS, least_squares
+from sfumato.least_squares.closed_forms import FORMS, HaarSquares, NominalSquares, TreeSquares, Woodbury, least_squares
 from sfumato.least_squares.general import Dense, Iterative, Span
 from sfumato.least_squares.gram import gram_of
-from sfumato.least_squares.kron import KronSquares, SharedBasis, closest_products
-from sfumato.least_squares.marginals import MarginalSquares
+from sfumato.least_squares.kron import KronSquares, MarginalSquares, SharedBasis, closest_products
 from sfumato.measurement import Laplace
 from sfumato.queries import (
     AllRanges,

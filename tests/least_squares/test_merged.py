@@ -8,8 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from sfumato.least_squares.classes import told_apart
-from sfumato.least_squares.merged import Merged
+from sfumato.least_squares.classes import Merged, told_apart
 from sfumato.measurement import Design, Gaussian, Laplace, Measurement
 from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import (

@@ -30,7 +30,7 @@ OTHER_MEANINGS = {
     "lab/audit/report.py": {"margins"},  # what a curator is asked for
     "lab/audit/mutants/ledgers.py": {"cells"},  # what a forged entry says
     "lab/audit/mutants/outputs.py": {"cells"},  # what a forged file says
-    "models/cells/sparse_cells.py": {"cells"},  # whose page it shares
+    "models/cells/cells.py": {"cells"},  # whose page it shares
     "lab/reproduce/": set(MODULES),  # papers, by the mechanisms that they are about
 }
 
@@ -120,10 +120,10 @@ LOADED = "print([name for name in sys.modules if name in registry.MODULES.values
     ("before", "loaded"),
     [
         ("", []),
-        ("import sfumato.cli.app", []),
+        ("import sfumato.cli as cli; cli.application()", []),
         ("import sfumato.publishing.publish", []),  # by which a release is opened and queried
         ("list(registry.MECHANISMS)", []),
-        ('registry.find_mechanism("kdtree")', ["sfumato.models.partition.kdtree"]),
+        ('registry.find_mechanism("kdtree")', ["sfumato.models.partition.search"]),
     ],
 )
 def test_nothing_is_imported_before_it_is_asked_for(before, loaded):

@@ -49,3 +49,14 @@ def test_one_way_errors_are_known_beforehand_of_what_auto_takes():
         found = one_way_errors(schema, MECHANISMS[name], default_workload(schema.domain), Budget.pure(1))
         assert list(found) == ["a0", "a1", "a2", "a3"] and all(1 < error < 40 for error in found.values())
     assert one_way_errors(schema, MECHANISMS["mwem"], default_workload(schema.domain), Budget.pure(1)) == {}
+
+
+def test_errors_of_weighted_counts_are_in_the_weights_own_unit():
+    """In steps of a sixteenth noise is sixteen times as large, and what it stands for a sixteenth."""
+    parts = {"dataset": "t", "privacy_unit": "row", "attributes": {"a": {"type": "integer", "lower": 0, "upper": 3}}}
+    schemas = [Schema(**parts, weight={"column": "w", "upper": 20, "step": step}) for step in ("1", "0.0625")]
+    found = [
+        errors_by_kind(schema, MECHANISMS["cells"], default_workload(schema.domain), Budget.pure(1))
+        for schema in schemas
+    ]
+    assert found[0]["one attribute"] == pytest.approx(found[1]["one attribute"], rel=0.01)

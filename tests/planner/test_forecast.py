@@ -16,14 +16,14 @@ from sfumato.models import MECHANISMS
 from sfumato.models.base.measure_and_fit import design_of, measure_and_fit
 from sfumato.models.base.mechanism import Forecast, Mechanism
 from sfumato.models.calibration.misfits_by_kind import estimates_alone
-from sfumato.models.cells.sparse_cells import sparse_cells
+from sfumato.models.cells.cells import sparse_cells
 from sfumato.planner.choose import choose_among, choose_mechanism, with_hints
 from sfumato.planner.forecast import GAINS_OF_FEW, GAINS_OF_MANY, Outlook, Question, outlook
 from sfumato.planner.plan import explain
 from sfumato.planner.questions import default_items, read_statements, statement_items
 from sfumato.planner.report import as_text
 from sfumato.planner.simulate import geometric_mean, prior_tables, root_mean_square, thinned, thinned_queries, try_out
-from sfumato.planner.smallest_epsilon import near_epsilon, rounded_up
+from sfumato.planner.usefulness import near_epsilon, rounded_up
 from sfumato.queries import AllRanges, Identity, Kron, Ranges, Stack, Total, default_workload
 from sfumato.queries.strategy import Strategy
 from sfumato.schema import Schema

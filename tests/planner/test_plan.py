@@ -238,7 +238,7 @@ def test_a_delta_is_planned_with(monkeypatch):
     budgets = Budget.pure(1), Cost.stated(1, "1e-9").budget
     for plan, budget in zip(pair, budgets, strict=True):
         asked = Question(SMALL, (), default_workload(SMALL.domain))
-        assert plan.outlooks[0].overall == expected_error(MECHANISMS["hierarchical"], asked, budget)
+        assert plan.outlooks[0].overall == expected_error(MECHANISMS["hierarchical"], asked, budget).overall
     assert make_plan(SMALL, epsilon=1, delta="1e-9", mechanism="cells").delta == 0  # which has no use for it
     smallest = [make_plan(SMALL, error=40, delta=delta, mechanism="hierarchical") for delta in (None, "1e-9")]
     assert smallest[0].lines[0].epsilon != smallest[1].lines[0].epsilon

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from sfumato.models import MECHANISMS
+from sfumato.planner import choose, plan, questions, simulate
 from sfumato.planner import forecast as expect
-from sfumato.planner import plan, price, rules, simulate
 from sfumato.planner import simulate as priors
-from sfumato.planner import smallest_epsilon as least
+from sfumato.planner import usefulness as least
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 
@@ -18,10 +18,10 @@ def test_its_numbers_are_those_of_the_code():
         f"{expect.MOST_WORK:,} of them",
         f"Above {simulate.MOST_SIMULATED:,} cells nothing is simulated",
         f"({priors.ROWS_PER_CELL} a cell if it says nothing)",
-        f"of {price.MOST_SAMPLED} looked at",
+        f"of {questions.MOST_SAMPLED} looked at",
         f"tried up to {expect.MOST_TRIED:,} cells",
         f"more than {expect.MOST_QUERIES:,} queries",
-        f"within {round(100 * (rules.ALIKE - 1))} % of it",
+        f"within {round(100 * (choose.ALIKE - 1))} % of it",
     ):
         assert words in text, words
     kind = " are of this kind"
@@ -37,4 +37,4 @@ def test_its_numbers_are_those_of_the_code():
 
 def test_its_table_is_the_rules_in_their_order_and_words():
     (table,) = re.findall(r"\| if \| `auto` takes \|\n\|---\|---\|\n((?:\|.*\|\n)+)", PAGE.read_text())
-    assert table == "".join(f"| {rule.when} | {rule.takes} |\n" for rule in rules.RULES)
+    assert table == "".join(f"| {rule.when} | {rule.takes} |\n" for rule in choose.RULES)

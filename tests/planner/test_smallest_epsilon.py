@@ -8,10 +8,9 @@ import pytest
 
 from sfumato.kernel.budget import Budget
 from sfumato.models import MECHANISMS
-from sfumato.planner import smallest_epsilon as least
+from sfumato.planner import usefulness as least
 from sfumato.planner.forecast import Outlook, Question
-from sfumato.planner.price import Line
-from sfumato.planner.questions import default_items
+from sfumato.planner.questions import Line, default_items
 from sfumato.schema import Schema
 
 SCHEMA = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})

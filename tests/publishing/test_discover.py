@@ -13,12 +13,13 @@ import yaml
 
 import sfumato as sf
 from sfumato.errors import BudgetError, LedgerError, PrivacyError, RepeatedRelease, SchemaError, TableError
+from sfumato.kernel.discovering import Looks
 from sfumato.kernel.ledger.ledger import Ledger
-from sfumato.kernel.opening import Looks
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.publishing.discover import Wish, discover, fill, read_draft, rehearse_fill
+from sfumato.publishing.discover import Finding, Wish, discover, fill, read_draft, rehearse_fill
 from sfumato.schema import Schema
+from sfumato.schema.blanks import Blank
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.NewLedgerWarning")
 RNG = np.random.default_rng(8)
@@ -31,6 +32,7 @@ TABLE = pa.table(
         "cost": RNG.gamma(2, 100, ROWS),
     }
 )
+ALONE = TABLE.set_column(0, "pid", pa.array(range(ROWS)))
 DRAFT = {
     "dataset": "visits",
     "privacy_unit": {"column": "pid", "contributions": None},
@@ -263,6 +265,33 @@ def test_frames_and_connections_are_read_several_times(book, tmp_path, kind, nam
     assert done.left == [] and done.schema().attributes["town"].listed == ("Aa", "Bern", "Ulm")
 
 
+def test_postgresql_finds_the_same(tmp_path):
+    from postgres import own_schema
+
+    with own_schema() as (connection, url, schema):
+        connection.execute("CREATE TABLE visits (pid bigint, age bigint, town text, cost double precision)")
+        with connection.cursor() as cursor:
+            rows = list(zip(*(column.to_pylist() for column in ALONE.columns), strict=True))
+            cursor.executemany("INSERT INTO visits VALUES (%s, %s, %s, %s)", rows)
+        assert found_in(url, tmp_path, f"{schema}.visits") == found_in(ALONE, tmp_path)
+
+
+def test_spark_finds_the_same(tmp_path):
+    pytest.importorskip("pyspark")
+    import pyarrow.parquet as pq
+
+    from sfumato.lab.audit.reading.server_sources import small_session
+
+    pq.write_table(ALONE, tmp_path / "t.parquet")
+    assert found_in(small_session(), tmp_path, str(tmp_path / "t.parquet")) == found_in(ALONE, tmp_path)
+
+
+def found_in(table, folder, name=None):
+    """What looks with the same noise find, whichever engine counts; each person has one row, so none is chosen."""
+    done = filled(Ledger(folder / f"{name is None}.sqlite"), table=table, table_name=name)
+    return [(one.blank.name, one.found) for one in done.findings]
+
+
 def test_a_draft_is_read_from_its_file_with_lists_beside_it(book, tmp_path):
     (tmp_path / "towns.txt").write_text("Aa\nBern\n")
     draft = {**DRAFT, "attributes": {**DRAFT["attributes"], "town": {"type": "category", "values": "towns.txt"}}}
@@ -272,3 +301,25 @@ def test_a_draft_is_read_from_its_file_with_lists_beside_it(book, tmp_path):
     with pytest.raises(SchemaError, match="holds none"):
         (tmp_path / "draft.yaml").write_text("- 1\n")
         read_draft(tmp_path / "draft.yaml")
+
+
+def test_a_blank_that_noise_hides_is_named_with_what_to_do(book):
+    few = pa.table({"pid": [1, 2], "age": [3, 4]})
+    draft = {
+        "dataset": "few",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 1},
+        "attributes": {"age": {"type": "integer"}},
+    }
+    with pytest.raises(SchemaError, match=r"noise left blank age \(too few rows.*more epsilon"):
+        discover(few, draft, "0.1", ledger=book)
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [(["2", "10", "-1", "0"], (-1, 10)), (["01067", "80331"], None), (["1", "x"], None), (["7"], None), ([], None)],
+)
+def test_values_in_digits_are_numbers_unless_they_begin_with_zeros(values, ends):
+    place = ("attributes", "age")
+    blank = Blank("age", "values", "age", "category", (place,), ((*place, "values"),))
+    assert Finding(blank, {(*place, "values"): values}, "").numbers == ends

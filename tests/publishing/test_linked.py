@@ -16,10 +16,13 @@ from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.opening import Share, Terms, check_shares
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.planner.plan import make_plan
 from sfumato.publishing.linked import open_tables, prepare_linked, publish_linked, rehearse_linked
 from sfumato.publishing.prepare import Request
+from sfumato.publishing.publish import release
 from sfumato.releases.file.linked import open_linked
 from sfumato.releases.release import open_release
+from sfumato.schema import Schema
 from sfumato.schema.linked import LinkedSchema
 
 TABLES: dict[str, Any] = {
@@ -33,14 +36,13 @@ TABLES: dict[str, Any] = {
         "attributes": {"kind": {"type": "category", "values": ["a", "b"]}},
     },
 }
-TOWN = LinkedSchema.from_dict(
-    {
-        "dataset": "town",
-        "privacy_unit": {"column": "home", "contributions": 2},
-        "budget": {"epsilon": 40, "delta": "1e-6"},
-        "tables": TABLES,
-    }
-)
+KEYS = {
+    "dataset": "town",
+    "privacy_unit": {"column": "home", "contributions": 2},
+    "budget": {"epsilon": 40, "delta": "1e-6"},
+    "tables": TABLES,
+}
+TOWN = LinkedSchema.from_dict(KEYS)
 
 
 def rows(many: int = 4_000) -> dict[str, pa.Table]:
@@ -69,6 +71,20 @@ def test_one_entry_in_the_ledger_and_parts_by_share_that_add_up_to_it(tmp_path: 
     assert [part.epsilon for part in file.head.parts] == [2, 6]
     assert [table.limit for table in file.head.tables] == [2, 8]
     assert not list(tmp_path.glob(".*"))  # parts were put together, and are gone
+
+
+def test_a_mapping_is_a_schema_of_one_table_or_of_several(tmp_path: Path) -> None:
+    ledger, tables = tmp_path / "ledger", rows(40)
+    made = release(tables, KEYS, 8, mechanism="cells", ledger=ledger)
+    assert made.guarantee.epsilon == 8 and list(made.tables) == ["persons", "visits"]
+    one = {
+        "dataset": "p",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 1},
+        "attributes": TABLES["persons"]["attributes"],
+    }
+    assert release(tables["persons"], one, 1, ledger=ledger).schema == Schema.from_dict(one)
+    assert make_plan(one, epsilon=1).mechanism == make_plan(Schema.from_dict(one), epsilon=1).mechanism
 
 
 def test_answers_are_those_of_the_tables(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ from datetime import date, timedelta
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.opening import curator_of
+from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.publishing.noisy_bounds import Settings, best_cap, bounds_of_dates, bounds_of_numbers, rows_of_people
 from sfumato.schema import Schema
@@ -121,3 +123,20 @@ def test_the_intervals_of_a_cap_hold():
         above, dropped = np.mean(rows > cap.rows), np.maximum(rows - cap.rows, 0).sum() / rows.sum()
         held += [cap.above.low <= above <= cap.above.high, cap.dropped.low <= dropped <= cap.dropped.high]
     assert all(300 - count <= MOST for count in held)
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize("power", [14, 14.5, 15, 15.5, 18])
+def test_bounds_of_very_large_numbers_of_both_signs_are_some_that_a_schema_takes(kind, power):
+    values = np.repeat([-(10**power), 10**power], 3000)
+    table, counted = pa.table({"value": pa.array([], pa.float64())}), look_at(values, TestingEntropy(1))
+
+    def look(attribute, epsilon):  # refuses what no statement could be written for
+        open_table(table).check(Schema(dataset="t", privacy_unit="row", attributes={"value": attribute}))
+        return counted(attribute, epsilon)
+
+    found = bounds_of_numbers(kind, look, MUCH, Settings())
+    if power > 16:  # clipped, or left blank
+        assert found is None or found.upper == 8 * 10**15
+    else:
+        assert found.upper == -found.lower and 10**power <= found.upper <= 1.6 * 10**power

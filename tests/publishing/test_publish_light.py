@@ -35,12 +35,11 @@ NOT_NEEDED = (
     "sfumato.models.margins.scales",
     "sfumato.models.tree.messages",
     "sfumato.models.partition.search",
-    "sfumato.least_squares.merged",
     "sfumato.planner.simulate",
     "sfumato.planner.questions",
     "sfumato.models.linear.residual",
     "sfumato.models.partition.dawa",
-    "sfumato.models.weights.pmw",
+    "sfumato.models.weights.measure",
 )
 RELEASE = """
 import atexit, sys

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import app as command_line
+from sfumato.cli import application
 from sfumato.errors import BudgetError, MechanismError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.ledger.ledger import Ledger
@@ -132,7 +132,7 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     }
     words = [word for pair in written.items() for word in pair] + ([f"--{bold.replace('_', '-')}"] if bold else [])
     monkeypatch.chdir(tmp_path)
-    ask = partial(command_line, ["release", "t.csv", *words, *more], standalone_mode=False)
+    ask = partial(application(["release"]), ["release", "t.csv", *words, *more], standalone_mode=False)
     table, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
     said = {"epsilon": "0.5", "delta": "1e-6", "mechanism": "cells", "workload": Path("w.sql"), "table_name": "people"}
     said |= {
@@ -146,10 +146,12 @@ def test_every_option_of_the_command_is_a_field_too(monkeypatch, tmp_path, bold,
     assert request.schema.dataset == "t" and request.ledger.path == tmp_path / "l.sqlite"
     in_a_series = ["--series", "s.sfumato", "--period", "2026-11"]
     kept = [word for word in words if word not in ("-o", "r.sfumato")]
-    ask = partial(command_line, ["release", "t.csv", *kept, *in_a_series, *more], standalone_mode=False)
+    ask = partial(application(["release"]), ["release", "t.csv", *kept, *in_a_series, *more], standalone_mode=False)
     _, request = caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)
     assert (request.series, request.period) == (Path("s.sfumato"), "2026-11")
-    ask = partial(command_line, ["release", "t.csv", *words, "--prior", "p.sfumato", *more], standalone_mode=False)
+    ask = partial(
+        application(["release"]), ["release", "t.csv", *words, "--prior", "p.sfumato", *more], standalone_mode=False
+    )
     assert caught(monkeypatch, f"sfumato.publishing.publish.{place}", ask)[1].prior == Path("p.sfumato")
     assert {*said, "schema", "ledger", "series", "period", "prior"} == {one.name for one in dataclasses.fields(Request)}
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.queries.running import GRID, Running, coefficients, on_grid, worst_square
+from sfumato.queries.ranges import GRID, Running, coefficients, on_grid, worst_square
 
 
 def _toeplitz(row) -> np.ndarray:

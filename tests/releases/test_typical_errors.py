@@ -30,7 +30,7 @@ class Counted:
 
     some_counts = Content.some_counts
 
-    def select(self, select, confidence):
+    def select_as(self, select, confidence, manner):
         self.asked.append(len(select.columns))
         wide = [self.widths[place % len(self.widths)] for place in range(len(select.columns))]
         row = tuple(Estimate(0.0, 1.0, -width, width, confidence, 1.0) for width in wide)

@@ -87,12 +87,35 @@ def test_the_text_is_filled_in_place_with_its_comments_and_marks():
     }
     lines = text.splitlines()
     assert "    lower: 0  # bought" in lines and "    by: day" in text
-    assert "  cost: {lower: 0, upper: 0.5}" in lines
+    assert "  cost: {lower: 0, upper: 0.5}  # bought: lower, upper" in lines
     assert "# queries say FROM visits" in text  # comments stay
     assert "Nothing was read from the data" not in text and "in place of this block" not in text
     schema = Schema.from_dict(mapping(text))
     assert schema.attributes["town"].listed == ("Aa", "no", "Ulm, the city", "12")
     assert schema.privacy_unit.contributions == 4 and schema.required_ledger == "a" * 32
+
+
+def test_keys_in_braces_are_filled_and_marked_and_comments_stay():
+    text = "dataset: t  # ours\nattributes:\n  age: {type: integer}  # public\n  town: {type: category, values: }\n"
+    found = {
+        ("attributes", "age", "lower"): 0,
+        ("attributes", "age", "upper"): 9,
+        ("attributes", "town", "values"): ["a\\b", "{", " # c"],
+        ("attributes", "town", "other"): True,
+    }
+    lines = filled_text(text, mapping(text), found, [RECEIPT]).splitlines()
+    assert "dataset: t  # ours" in lines
+    assert "  age: {type: integer, lower: 0, upper: 9}  # public (bought: lower, upper)" in lines
+    assert lines[5].endswith("other: true}  # bought: values")
+    assert mapping(lines[5])["town"]["values"] == ["a\\b", "{", " # c"]
+
+
+@pytest.mark.parametrize("values", [["\x85"], ["a\x85b", "\u2028"], ["\n", "\t ", "'", '"'], ["\ufeff", "\\"]])
+@pytest.mark.parametrize("keys", ["{type: category}  # here", "{type: category, values: }", "\n    type: category"])
+def test_every_value_is_written_such_that_it_is_read_again(values, keys):
+    text = f"dataset: t\nattributes:\n  town: {keys}\n"
+    again = mapping(filled_text(text, mapping(text), {("attributes", "town", "values"): values}, [RECEIPT]))
+    assert again["attributes"]["town"]["values"] == values
 
 
 def test_a_long_list_takes_several_lines_and_a_key_of_its_own_is_added():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from sfumato.errors import SchemaError
 from sfumato.schema import Schema
 from sfumato.schema.columns import column_records, columns_as_html, columns_of
 
@@ -46,3 +49,30 @@ def test_records_name_all_cells_and_html_escapes_them():
     assert records["town"]["labels"][-1] == "<i>" and records["region"]["labels"] == ["north", "south"]
     assert records["age"]["labels"][-2:] == [99, None] and "labels" not in records["charge"]
     assert "<i>" not in columns_as_html(SCHEMA)
+
+
+def test_names_and_units_for_readers_are_listed_and_written_back():
+    stated = {
+        "dataset": "visits",
+        "privacy_unit": "row",
+        "attributes": {
+            "agevis": {"type": "integer", "lower": 0, "upper": 99, "label": "Age at visit", "unit": "years"},
+            "ward": {"type": "category", "values": ["A", "B"]},
+        },
+        "measures": {"cost": {"lower": 0, "upper": 5, "unit": "EUR", "description": "As it was\x1b paid"}},
+    }
+    schema = Schema.from_dict(stated)
+    assert Schema.from_dict(schema.to_dict()) == schema
+    age, ward, cost = columns_of(schema)
+    assert age.row[-1] == "0 to 99; Age at visit; in years" and ward.row[-1] == "A, B"
+    assert cost.row[-1] == "0 to 5, for SUM and AVG; in EUR; As it was\\x1b paid"
+    first, second, third = column_records(schema)
+    assert (first["label"], first["unit"], first["values"]) == ("Age at visit", "years", "0 to 99")
+    assert "label" not in second and third["description"] == "As it was\x1b paid"
+
+
+@pytest.mark.parametrize("wrong", ["", "  ", 3, ["years"]])
+def test_a_name_for_readers_is_text(wrong):
+    age = {"type": "integer", "lower": 0, "upper": 9, "unit": wrong}
+    with pytest.raises(SchemaError, match=r"attributes.age.unit is .*; write a few words, in quotes"):
+        Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"age": age}})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sfumato.cli.schema import mistakes_in
 from sfumato.errors import SchemaError
-from sfumato.schema.mistakes import mistakes_in
 
 BAD = """\
 dataset: my data

@@ -149,3 +149,7 @@ def test_words_for_missing_values_may_name_columns_that_the_rule_reads():
     assert schema(of("MAX(x)"), file={"missing": {"x": ["NA"]}}).published().file.missing == {"x": ("NA",)}
     with pytest.raises(SchemaError, match=r"file.missing names the column 'n', which nothing here reads"):
         schema(of("MAX(x)"), file={"missing": {"n": ["NA"]}})
+
+
+def test_the_guarantee_is_about_all_rows_of_a_person():
+    assert schema(of("COUNT(*)")).whom == "the rows of any one who (all of them, as one row)"

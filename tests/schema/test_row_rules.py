@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from sfumato.errors import SchemaError, TableError
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
+from sfumato.schema.file import with_values_from_files
 from sfumato.schema.schema import what_is_counted
 
 AREAS = {"type": "category", "values": ["in", "out"], "missing": "keep"}
@@ -48,6 +50,53 @@ def test_points_fall_into_boxes_polygons_and_grids(tmp_path):
     grid = {"point": ["x", "y"], "grid": {"west": 0, "south": 0, "east": 4, "north": 4, "columns": 2, "rows": 2}}
     cell = {"type": "integer", "lower": 0, "upper": 3, "missing": "keep"}
     assert counted(points, schema({"c": cell}, recode={"c": grid}), tmp_path) == [2, 1, 0, 1, 4]
+
+
+def areas(*features) -> str:
+    shapes = [
+        {"type": "Feature", "properties": {"title": name}, "geometry": {"type": kind, "coordinates": corners}}
+        for name, kind, corners in features
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": shapes})
+
+
+def square(west, south, side):
+    return [[west, south], [west + side, south], [west + side, south + side], [west, south + side], [west, south]]
+
+
+def test_areas_come_from_a_geojson_file_with_holes_and_parts(tmp_path):
+    ring = ("in", "Polygon", [square(0, 0, 4), square(1, 1, 2)])
+    parts = ("in", "MultiPolygon", [[square(10, 0, 1)], [[[*one, 7.0] for one in square(20, 0, 1)]]])
+    (tmp_path / "a.geojson").write_text(areas(ring, parts, ("out", "Point", [0, 0])))
+    rule = {"point": ["x", "y"], "geojson": {"file": "a.geojson", "name": "title"}, "otherwise": "out"}
+    draft = {"dataset": "t", "privacy_unit": "row", "attributes": {"a": AREAS}, "recode": {"a": rule}}
+    of = Schema.from_dict(with_values_from_files(draft, tmp_path))
+    points = "x,y\n0.5,0.5\n2,2\n3.5,2\n10.5,0.5\n20.5,0.5\n15,0.5\n,1\n"
+    assert counted(points, of, tmp_path) == [4, 2, 1]
+    assert Schema.from_dict(json.loads(json.dumps(of.to_dict()))) == of  # the release carries the areas
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "no FeatureCollection"),
+        ("[" * 100_000, "no FeatureCollection"),
+        ('{"features": [1]}', "no FeatureCollection"),
+        ('{"features": []}', "without a polygon"),
+        (areas(("a", "Polygon", [[["x", 1], [2, 3], [4, 5], ["x", 1]]])), "corners"),
+        (areas(("a", "Polygon", [[[0, 1]]])), "three corners"),
+        (areas(("a", "Polygon", [[[k % 7, k] for k in range(600)]])), "simplify"),
+        (areas(("a\0", "Polygon", [square(0, 0, 1)])), "cannot hold"),
+        (areas(("a", "Polygon", [square(0, 0, 1e300)])), "another unit"),
+    ],
+)
+def test_a_file_of_areas_that_cannot_be_used_is_refused_in_one_line(text, said, tmp_path):
+    (tmp_path / "a.geojson").write_text(text)
+    rule = {"point": ["x", "y"], "geojson": {"file": "a.geojson", "name": "title"}}
+    draft = {"dataset": "t", "privacy_unit": "row", "attributes": {"a": AREAS}, "recode": {"a": rule}}
+    with pytest.raises(SchemaError, match=said) as refused:
+        Schema.from_dict(with_values_from_files(draft, tmp_path))
+    assert len(str(refused.value)) < 400
 
 
 def test_rules_use_one_another_and_by_their_own_name_the_table(tmp_path):
@@ -92,6 +141,8 @@ def test_long_lists_are_looked_up_too(tmp_path):
         ({"recode": {"a": {"match": "x", "first_of": {"b": ["..."]}}}}, "no letter"),
         ({"recode": {"a": {"point": ["x", "y"]}}}, "none that is known"),
         ({"recode": {"a": {"point": ["x", "y"], "boxes": {"b": [3, 0, 1, 1]}}}}, "ends before it begins"),
+        ({"recode": {"a": {"match": "x", "first_of": {"b": ["w"] * 10**6}}}}, "5,000 words"),
+        ({"recode": {"a": {"point": ["x", "y"], "polygons": {"b": [[[[1]]]]}}}}, "three corners"),
         ({"recode": {"a": {"point": ["x", "y"], "polygons": {"b": [[0, 0], [1, 0], [2, 0]]}}}}, "no height"),
         ({"recode": {"a": {"point": ["x", "y"], "grid": {"west": 0}}}}, "grid needs west, south"),
         ({"recode": {}}, "must give each new column a rule"),

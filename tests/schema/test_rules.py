@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sfumato.cli.schema import mistakes_in
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
-from sfumato.schema.mistakes import mistakes_in
 from sfumato.schema.rules import cells_of
 from sfumato.schema.schema import counted_in_short, what_is_counted
 

@@ -235,6 +235,10 @@ def test_datasets_that_are_accepted(name):
             " has no key 'lowr' (did you mean 'lower'?); it takes type, lower, upper, bins, width, cuts",
         ),
         ({"type": "integer", "min": 0, "upper": 9}, " has no key 'min' (did you mean 'lower'?); it takes"),
+        (
+            {"type": "number", "lower": 0, "upper": 9, "bins": 3, "strip": ["EUR"]},
+            " has no key 'strip': it is about the",
+        ),
         ({"type": "boolean", "lower": 0}, " has no key 'lower'; it takes type, map, fold, missing, column"),
         ({"type": "integer", "lower": 0}, ".upper is missing: fill in the largest x the public already knows"),
         ({"type": "integer", "lower": 9, "upper": 9}, " has lower 9 and upper 9; lower must be less than upper"),

@@ -65,9 +65,9 @@ def test_files_that_are_refused(folder, values, message):
 
 
 def test_a_file_is_small_and_text(folder):
-    (folder / "big.txt").write_bytes(b"a\n" * (2**23 + 1))
+    (folder / "big.txt").write_bytes(b"a\n" * (2**25 + 1))
     (folder / "odd.txt").write_bytes(b"\xff\xfe\x00")
-    for name, word in (("big.txt", "larger than 16,777,216 bytes"), ("odd.txt", "not UTF-8")):
+    for name, word in (("big.txt", "larger than 67,108,864 bytes"), ("odd.txt", "not UTF-8")):
         with pytest.raises(SchemaError, match=word):
             load(folder, f"{{type: category, values: {name}}}")
 
@@ -93,3 +93,54 @@ def test_a_range_of_whole_numbers_and_of_codes_with_zeros(folder):
         load(folder, "{type: category, values: 5..1}")
     with pytest.raises(SchemaError, match=r"has more than 1,000,000 values; use type: integer"):
         load(folder, "{type: category, values: 0..999999999}")
+
+
+AREAS = "tract,county,state\nt1,Kent,England\nt4,Fife,Scotland\nt2,Kent,England\nt3,Devon,England\n"
+LISTED = {
+    "county": {"Kent": ["t1", "t2"], "Fife": ["t4"], "Devon": ["t3"]},
+    "state": {"England": ["Kent", "Devon"], "Scotland": ["Fife"]},
+}
+
+
+def of_tracts(groups: object, values: list[str]) -> Schema:
+    tract = {"type": "category", "values": values, "groups": groups}
+    return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"tract": tract}})
+
+
+def test_groups_of_a_file_are_kept_by_their_number_of_values(folder):
+    """In the order in which lists of members would have put them, whatever the order of the file's rows."""
+    (folder / "areas.csv").write_text(AREAS)
+    read = load(folder, "{type: category, values: {file: areas.csv, column: tract, groups: [county, state]}}")
+    listed = of_tracts(LISTED, ["t1", "t4", "t2", "t3"])
+    (own,) = read.attributes.values()
+    assert own.groups == {"county": {"Kent": 2, "Devon": 1, "Fife": 1}, "state": {"England": 3, "Scotland": 1}}
+    assert own.listed == listed.attributes["tract"].listed == ("t1", "t2", "t3", "t4")
+    assert own.group_columns == listed.attributes["tract"].group_columns
+    assert own.axis("tract").splits == listed.attributes["tract"].axis("tract").splits == ((3,), (2, 3))
+    assert Schema.from_dict(read.to_dict()).attributes == read.attributes
+
+
+def test_groups_that_cut_through_each_other_are_kept_by_their_members(folder):
+    (folder / "areas.csv").write_text("tract,county,school\nt1,Kent,A\nt2,Kent,B\nt3,Devon,A\nt4,Devon,B\n")
+    read = load(folder, "{type: category, values: {file: areas.csv, column: tract, groups: [county, school]}}")
+    (own,) = read.attributes.values()
+    assert own.groups["school"] == {"A": ("t1", "t3"), "B": ("t2", "t4")}
+    assert own.group_columns["school"] == ("A", "B", "A", "B")
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ({"county": {"Kent": 2, "Devon": 1}}, "has 4 values, and the groups of county have 3 in all"),
+        ({"county": {"Kent": 3, "Devon": ["t4"]}}, "some of which are lists and some numbers"),
+        ({"county": {"Kent": 0, "Devon": 4}}, "or how many of the values"),
+        ({"county": {"Kent": True, "Devon": 3}}, "or how many of the values"),
+        (
+            {"county": {"Kent": 2, "Devon": 2}, "state": {"Y": ["t2", "t3"], "X": ["t1", "t4"]}},
+            "whose values are not in the order of the other groups",
+        ),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(groups, words):
+    with pytest.raises(SchemaError, match=words):
+        of_tracts(groups, ["t1", "t2", "t3", "t4"])

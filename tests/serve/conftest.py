@@ -22,7 +22,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def shelf(releases: list[Path]) -> Any:
-    from sfumato.serve.web.shelf import Shelf
+    from sfumato.serve.web.requests import Shelf
 
     return Shelf.of([(path, sf.open(path)) for path in releases])
 

@@ -11,8 +11,7 @@ from raw_wire import Raw
 
 from sfumato.releases.release import open_release
 from sfumato.serve.web.answers import size_of
-from sfumato.serve.web.bounds import Limits
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Limits, Shelf
 from sfumato.serve.web.working import LENGTH, what_to_open
 
 EACH = "COUNT(*) / COUNT(DISTINCT person_id) AS n"

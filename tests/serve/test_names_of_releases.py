@@ -9,8 +9,7 @@ from sfumato.serve.pgwire.asking import Answer, Asked, answer
 from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
 from sfumato.serve.web.answers import list_of
 from sfumato.serve.web.questions import Query
-from sfumato.serve.web.requests import Refusal
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Refusal, Shelf
 
 sqlalchemy = pytest.importorskip("sqlalchemy")
 LISTED = "SELECT tablename FROM pg_catalog.pg_tables ORDER BY tablename"

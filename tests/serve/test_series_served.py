@@ -11,7 +11,7 @@ from raw_wire import Raw
 
 from sfumato.releases.file.series import append_part
 from sfumato.releases.release import open_release
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Shelf
 
 ASKED = "SELECT period, COUNT(*) AS n FROM visits GROUP BY period"
 MISSED = "2026-03 has no part and is in no number"

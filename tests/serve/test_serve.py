@@ -9,6 +9,8 @@ import subprocess
 import sys
 
 import pytest
+from drawn_areas import quarters
+from exploring import serving
 from raw_wire import Raw, kinds
 from running import sfumato
 from waiting import PATIENCE
@@ -102,3 +104,23 @@ def test_what_is_not_signed_by_the_key_is_not_served(release, tmp_path, monkeypa
             "serve", release, "--no-open", "--require-signature", f"{key}.pub", "--port", str(taken.getsockname()[1])
         )
     assert "is taken" in said.stderr
+
+
+def test_maps_are_served_and_bad_ones_are_refused_in_one_line(release, tmp_path):
+    httpx, file = pytest.importorskip("httpx"), quarters(tmp_path / "a.geojson", ["x", "y", "z", "w"])
+    with serving([release], "--map", f"a={file}") as address:
+        found = httpx.get(f"{address}api/releases/t/map/a").json()
+        assert [one["properties"]["label"] for one in found["features"]] == ["x", "y"]
+        assert httpx.get(f"{address}api/releases/t").json()["maps"] == ["a"]
+    table = tmp_path / "t.csv"
+    table.write_text("a\nx\n")
+    bad = {
+        "a": "--map takes COLUMN=FILE such as region=regions.geojson, not 'a'",
+        f"nope={file}": "no release here has a column 'nope' that a map can show; columns that have areas: a",
+        f"a={tmp_path / 'none'}": "cannot be read",
+        f"a={table}": "is no GeoJSON",
+    }
+    for given, words in bad.items():
+        said = sfumato("serve", release, "--no-open", "--port", "0", "--map", given)
+        assert said.returncode == 1 and said.stderr.startswith("sfumato: ") and said.stderr.count("\n") == 1
+        assert words in said.stderr

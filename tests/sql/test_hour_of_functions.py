@@ -171,6 +171,11 @@ REFUSED = {
     "SELECT TO_CHAR(day, 'XX') AS x, COUNT(*) FROM events GROUP BY x": "known are YYYY",
     "SELECT WIDTH_BUCKET(age, 30, 18, 4) AS b, COUNT(*) FROM events GROUP BY b": "the lower first",
     "SELECT COUNT(*) FROM other.events": "write FROM events",
+    "SELECT COUNT(*) FROM events WHERE kind ~ '(c+)+$'": "a regular expression (~) in a condition",
+    "SELECT COUNT(*) FROM events WHERE regexp_matches(kind, '^c')": "is not supported; LIKE and ILIKE are",
+    "SELECT COUNT(*) FROM events WHERE kind SIMILAR TO '(click|view)'": "or list the values with IN",
+    "SELECT kind, COUNT(*) AS n, SUM(n) OVER () AS total FROM events GROUP BY kind": "no column 'n'; there are day",
+    "SELECT": "the query selects nothing; write SELECT COUNT(*) FROM",
 }
 
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 from waiting import PATIENCE
 
 import sfumato as sf
-from sfumato.serve.pgwire.listening import Wire
+from sfumato.serve.pgwire.session import Wire
 from sfumato.serve.web.answering import Answered, Desk, Question, Solver
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Shelf
 from sfumato.serve.web.working import WORKS, Room, understood
 
 HOSTILE = [
@@ -123,8 +123,8 @@ def client_for(shelf: Shelf) -> Any:
         warnings.simplefilter("ignore")
         from starlette.testclient import TestClient
 
-    from sfumato.serve.web.app import explorer
     from sfumato.serve.web.requests import LOOPBACK
+    from sfumato.serve.web.serving import explorer
 
     app = explorer(shelf, desk_for(shelf), hosts=LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)

@@ -27,13 +27,12 @@ from sfumato.models.partition.coarse_contrasts import CoarseFit
 from sfumato.models.partition.fit import PartitionFit
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.models.sums.fit import AveragesFit
-from sfumato.models.sums.posterior import Effects
-from sfumato.models.sums.tables import Table
+from sfumato.models.sums.posterior import Effects, Table
 from sfumato.models.tree.fit import TreeFit, fit_tree
 from sfumato.models.weights.fit import ScaledShape
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.queries import Identity, Kron, Ranges, Stack, Total, Tree
-from sfumato.queries.running import GRID
+from sfumato.queries.ranges import GRID
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -20,7 +20,7 @@ one_thread_each()
 from sfumato.releases.release import open_release  # noqa: E402
 from sfumato.serve.pgwire.asking import Asked  # noqa: E402
 from sfumato.serve.web.answering import Question  # noqa: E402
-from sfumato.serve.web.bounds import Limits  # noqa: E402
+from sfumato.serve.web.requests import Limits  # noqa: E402
 from sfumato.serve.web.serving import serve  # noqa: E402
 from sfumato.serve.web.working import WORKS, Room  # noqa: E402
 

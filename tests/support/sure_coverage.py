@@ -9,7 +9,7 @@ from curators import curator_of
 
 from sfumato.answers.question import Manner
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.sampling.entropy import SystemEntropy
+from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.models import find_mechanism
 from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
@@ -84,10 +84,11 @@ TABLES = {
 }
 
 
-def content_of(mechanism: str, table: str, epsilon: int = 1) -> Content:
-    """A release of one of the tables, with noise nobody can foretell."""
+def content_of(mechanism: str, table: str, epsilon: int = 1, seed: int | None = None) -> Content:
+    """A release of one of the tables, with noise nobody can foretell unless a seed is given."""
     schema, counts, _ = TABLES[table]
-    curator = curator_of(schema, counts(), epsilon=epsilon, entropy=SystemEntropy())
+    entropy = SystemEntropy() if seed is None else TestingEntropy(seed)
+    curator = curator_of(schema, counts(), epsilon=epsilon, entropy=entropy)
     return find_mechanism(mechanism).run(curator, schema, Budget.pure(epsilon))
 
 

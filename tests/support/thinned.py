@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.lab.audit.subjects.small_tables import neighbouring_tables
+from sfumato.lab.audit.subjects.subject import neighbouring_tables
 
 EVERY = 7  # it has no factor in common with the numbers of cells and rows, so that nothing is left out throughout
 

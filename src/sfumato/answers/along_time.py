@@ -29,7 +29,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Design, Gaussian, Measurement, Noise, Trail
 from sfumato.queries import Identity
-from sfumato.queries.running import GRID
+from sfumato.queries.ranges import GRID
 from sfumato.schema.series import MOST_PERIODS
 
 FINE = 2**40  # of one, in which a file keeps the weights of a trail
@@ -84,7 +84,7 @@ class RunningCells(Unbiased, OfOneMeasurement):
 
 
 def in_all(noise: Noise, trail: Trail) -> Gaussian:
-    """Noise of one cell altogether, in steps of the grid."""
+    """Normal noise of a cell summed over a trail of parts: variance times the sum of squared weights, in grid units."""
     return _gaussian(_fresh(noise) * float(trail.weights @ trail.weights))
 
 
@@ -106,10 +106,12 @@ class AlongTime(NoiseSource):
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise terms of each present group: independent noise on every cell."""
         each = CountedNoise({of: in_all(noise, self.trail) for of, noise in self.noises.items()})
-        return each.terms([_in_steps(side) for side in sides], cells, groups)
+        return each.terms([_in_grid_units(side) for side in sides], cells, groups)
 
 
-def _in_steps(side: Sum) -> Sum:
+def _in_grid_units(side: Sum) -> Sum:
+    """A sum in units of the grid, 1 / GRID."""
+
     def scaled(weights: ByStatistic) -> ByStatistic:
         return {of: one.times(1.0 / GRID) for of, one in weights.items()}
 
@@ -118,7 +120,7 @@ def _in_steps(side: Sum) -> Sum:
 
 @dataclass(frozen=True, eq=False)
 class OfPart:
-    """Sums as far as they touch one part. groups: by which its cells are split."""
+    """Sums of a series restricted to one of its parts. groups: those that the part's cells are split by."""
 
     noises: AlongTime
     sides: Sequence[Sum]
@@ -144,7 +146,7 @@ class OfPart:
 
     @property
     def split(self) -> bool:
-        """Whether any sum has weights on the cells of a group alone."""
+        """Whether any sum is split by group, with weights on the cells of each group alone."""
         return any(side.split for side in self.sides)
 
     def inside(self, group: int) -> Codes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import expm1, inf, isnan, log1p
+from math import expm1, inf, isnan, log1p, prod
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,17 +22,27 @@ import numpy as np
 
 from sfumato.answers.bivariate import refuse_bins
 from sfumato.answers.distinct import check_settled
-from sfumato.answers.evaluate import Evaluation, View
+from sfumato.answers.evaluate import Evaluation, Shown, View
 from sfumato.answers.formulas import estimates_by_rule
 from sfumato.answers.guaranteed_columns import guaranteed, narrower, possible, sums_tested
 from sfumato.answers.noise_sum import check_confidence
-from sfumato.answers.question import GUARANTEED, MOST_COMPARED, OF_A_SUM, ByClass, Groups, Kinds, Manner, kinds_asked
+from sfumato.answers.question import (
+    GUARANTEED,
+    MOST_COMPARED,
+    OF_A_SUM,
+    ByClass,
+    CountsBySet,
+    Groups,
+    Kinds,
+    Manner,
+    kinds_asked,
+)
 from sfumato.answers.results import OF_WIDTH, Estimate, Result
 from sfumato.domain import Domain, Label
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql import Column, Formula, Key, Select
-from sfumato.sql.plan import Distinct, Extreme, Quantile
+from sfumato.sql.plan import CRAMERS_V, Bivariate, Distinct, Extreme, Quantile
 
 if TYPE_CHECKING:
     from sfumato.answers.guaranteed_columns import Source
@@ -135,13 +145,10 @@ def of_each(confidence: float, numbers: int, *, apart: bool = False) -> float:
     return 1.0 - (1.0 - confidence) / numbers
 
 
-class Viewed(Protocol):
-    """Content that shows its cells; `ContentOfCells` says what each method returns."""
+class Viewed(Shown, Protocol):
+    """Content that shows its cells, and what is known of their errors; `ContentOfCells` says what each returns."""
 
-    @property
-    def schema(self) -> Schema: ...
-
-    def view(self, kinds: Kinds) -> View: ...
+    def measured_view(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View: ...
 
     def exact_at(self, confidence: float) -> float | None: ...
 
@@ -266,10 +273,20 @@ def select_as(
     classes: by which to group in place of the values of the attributes in GROUP BY, for aggregates of all rows.
     """
     domain, surely = content.schema.domain, manner.interval == "guaranteed"
+    if manner.population and any(map(_has_no_law, select.aggregates)):
+        raise QueryError(
+            "COUNT(DISTINCT ...), MIN, MAX and CRAMERS_V of a sample say little about its population; ask about this "
+            "table"
+        )
+    if classes is None and (counts := CountsBySet.of(select, domain)) is not None:
+        return _by_set(content, select, counts, confidence, manner)
+    if classes is None and (parts := _parts(select, content.schema)):
+        return _in_parts(content, select, parts, confidence, manner)
     groups = Groups.of(select, domain) if classes is None else ByClass.of_classes(classes)
-    kinds = kinds_asked(select, content.schema) if classes is None else classes
+    kinds = {**kinds_asked(select, content.schema), **(classes or {})}
     exact = content.exact_at(confidence)
-    source = None if exact is not None else _source(content, kinds, surely=surely)
+    without = exact is not None or manner.population or not (surely or manner.compared)
+    source = None if without else _source(content, kinds, surely=surely)
     sums = 0 if source is None else _sums(select, groups, domain)
     largest: list[tuple[str, ...]] = []
 
@@ -291,13 +308,65 @@ def select_as(
     far = many and not (surely and exact is None)
 
     def view(kinds: Kinds) -> View:
-        return replace(content.view(kinds), far=True, drawn=content.drawn(confidence)) if far else content.view(kinds)
+        shown = replace(content.view(kinds), sampled=True) if manner.population else content.view(kinds)
+        return replace(shown, far=True, drawn=content.drawn(confidence)) if far else shown
 
     level = exact if surely and exact is not None and not far else confidence
     result = answer_select(select, content.schema, view, level, rework, (groups, kinds))
     kept = (naming(note, largest[0]) if largest else note for note in result.notes)
     notes = (*(note for note in kept if not (surely and OF_WIDTH in note)), *([GUARANTEED] if surely else []))
     return replace(result, confidence=confidence, notes=notes)
+
+
+def _by_set(content: Viewed, select: Select, counts: CountsBySet, confidence: float, manner: Manner) -> Result:
+    """Answer counts by many sets of values of an attribute as groups, all at once."""
+    domain, answer = content.schema.domain, select_as(content, counts.select, confidence, manner, counts.classes)
+    estimates: dict[Column, list[Any]] = {column: [answer.rows[place][0]] for column, place in counts.places.items()}
+    return result_of(select, Groups.of(select, domain), domain, estimates, confidence, answer.notes)
+
+
+def _parts(select: Select, schema: Schema) -> list[Select]:
+    """Queries of the columns that rest on the same attributes, where all cells of these are fewer than of one query.
+
+    None at all if one query is less work. Ten correlations of five attributes need ten tables of two, not one of five.
+    """
+    columns: dict[frozenset[str], list[Column]] = {}
+    for column in dict.fromkeys(select.aggregates):
+        names = {
+            name
+            for amount in column.amounts
+            for name in (*amount.predicate.names, amount.of or "")
+            if name in schema.domain
+        }
+        columns.setdefault(frozenset(names), []).append(column)
+    if len(columns) < 2 or not len(Groups.of(select, schema.domain).present):
+        return []
+    parts = [replace(select, columns=tuple(some), order_by=(), limit=None, offset=0) for some in columns.values()]
+    whole, *each = (prod(int(kind.max()) + 1 for kind in kinds_asked(one, schema).values()) for one in (select, *parts))
+    return parts if whole > OF_A_SUM * len(parts) + sum(each) else []
+
+
+def _in_parts(content: Viewed, select: Select, parts: list[Select], confidence: float, manner: Manner) -> Result:
+    """Answer a query by the answers to its parts."""
+    domain, estimates, notes = content.schema.domain, dict[Column, Sequence[Any]](), list[str]()
+    for part in parts:
+        answer = select_as(content, part, confidence, manner)
+        estimates.update(zip(part.aggregates, zip(*answer.rows, strict=True), strict=True))
+        notes += answer.notes
+    result = result_of(select, Groups.of(select, domain), domain, estimates, confidence, tuple(notes))
+    told = [note for note in result.notes if OF_WIDTH not in note or manner.interval != "guaranteed"]
+    return replace(result, notes=said_once((*notes, *told)))
+
+
+def _has_no_law(column: Column) -> bool:
+    """Whether a column has a statistic whose sampling error does not follow from covariances of sums."""
+    rules = [one.rule for one in (column.rule.columns if isinstance(column.rule, Formula | Extreme) else (column,))]
+    return isinstance(column.rule, Extreme) or any(
+        isinstance(rule, Distinct)
+        or (isinstance(rule, Quantile) and rule.share in (0.0, 1.0))
+        or (isinstance(rule, Bivariate) and rule.statistic == CRAMERS_V)
+        for rule in rules
+    )
 
 
 def _counts_values(column: Column) -> bool:

@@ -30,7 +30,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column
-from sfumato.sql.plan import Bivariate
+from sfumato.sql.plan import CRAMERS_V, Bivariate
 
 RANGES = {"corr": (-1.0, 1.0), "regr_r2": (0.0, 1.0), "regr_sxx": (0.0, inf), "regr_syy": (0.0, inf)}
 
@@ -61,6 +61,8 @@ def relations(column: Column, rule: Bivariate, evaluation: Evaluation) -> list[E
 def refuse_bins(column: Column, schema: Schema) -> None:
     """Refuse a guaranteed interval of a statistic of two columns that are known by bins."""
     rule = column.rule
+    if isinstance(rule, Bivariate) and rule.statistic == CRAMERS_V:
+        raise QueryError(f"{column.name} has no guaranteed interval: its own is simulated; ask for a typical one")
     for name in (rule.of, rule.by) if isinstance(rule, Bivariate) else ():
         low, _, high = schema.domain[name].amounts if name in schema.domain else (np.zeros(1),) * 3
         if (high > low).any():

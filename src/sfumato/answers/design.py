@@ -1,4 +1,4 @@
-"""Formula of a linear model ("income ~ age + C(region) + age:sex") to the columns of its design matrix.
+"""Formula of a model ("income ~ age + C(region) + age:sex") to its family and the columns of its design matrix.
 
 The grammar is the common part of Wilkinson-Rogers formulas: names, `C(name)` for a number taken as a category, `a:b`
 for a product, `a*b` for `a + b + a:b`, and `- 1` or `+ 0` for a model without an intercept. Categories are coded by
@@ -8,7 +8,7 @@ indicators of every value but the first (treatment coding), so coefficients are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
@@ -23,6 +23,36 @@ MOST_CHARACTERS = 2_000
 MOST_COLUMNS = 24  # of a design matrix: their products are worked out together
 _TERM = re.compile(r"\s*(?:C\(\s*(?P<coded>[^()]+?)\s*\)|(?P<plain>[^()+\-~*:]+?))\s*")
 WRITE = "write a formula such as 'income ~ age + C(region) + age:sex'"
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Mean of the outcome as a function of eta = X beta, with its derivative. title: of the printed table."""
+
+    name: str
+    title: str
+    mean: Callable[[Floats], Floats]
+    slope: Callable[[Floats], Floats]
+
+
+def _logistic(eta: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(eta, -700.0, 700.0))))
+
+
+def _exponential(eta: Floats) -> Floats:
+    return np.asarray(np.exp(np.clip(eta, -700.0, 700.0)))
+
+
+FAMILIES = {
+    one.name: one
+    for one in (
+        Family("linear", "Least squares from a release", lambda eta: eta, np.ones_like),
+        Family(
+            "logistic", "Logistic regression from a release", _logistic, lambda eta: _logistic(eta) * _logistic(-eta)
+        ),
+        Family("poisson", "Poisson regression from a release", _exponential, _exponential),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -59,11 +89,12 @@ class DesignColumn:
 
 @dataclass(frozen=True)
 class Design:
-    """Columns of a linear model. outcome: an attribute or a measure."""
+    """Columns of a linear or generalised linear model. outcome: an attribute or a measure."""
 
     formula: str
     outcome: str
     columns: tuple[DesignColumn, ...]
+    family: Family
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -74,19 +105,26 @@ class Design:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    def sets(self, schema: Schema) -> set[frozenset[str]]:
+        """Attributes that each sum of squares and products is about: of least squares two columns, else all."""
+        outcome = frozenset({self.outcome} & {*schema.domain.names})
+        if self.family.name != "linear":
+            return {outcome.union(self.attributes)}
+        each = [outcome, *(frozenset(one.attribute for one in column.factors) for column in self.columns)]
+        return {one | other for one in each for other in each}
 
-def read_formula(text: str, schema: Schema) -> Design:
-    """Design of a formula over the columns of a schema."""
+
+def read_formula(text: str, schema: Schema, family: str = "linear") -> Design:
+    """Design of a formula over the columns of a schema. family: "linear", "logistic" or "poisson"."""
+    if family not in FAMILIES:
+        raise QueryError(f"a family is {', '.join(FAMILIES)}, not {family!r}")
     if len(text) > MOST_CHARACTERS:
         raise QueryError(f"a formula has at most {MOST_CHARACTERS:,} characters; {WRITE}")
     left, parted, right = text.partition("~")
     if not parted or "~" in right or not left.strip():
         raise QueryError(f"a formula has an outcome, ~ and predictors; {WRITE}")
     outcome = _known(left.strip(), schema)
-    if outcome in schema.domain and schema.domain[outcome].kind not in ("integer", "number", "boolean"):
-        raise QueryError(
-            f"{outcome} is of type {schema.domain[outcome].kind}; the outcome of least squares is a number or a boolean"
-        )
+    _check_outcome(outcome, schema, family)
     intercept, terms = True, list[tuple[tuple[str, bool], ...]]()
     for sign, term in re.findall(r"([+-]?)([^+-]+)", right):
         if term.strip() in ("0", "1"):
@@ -105,7 +143,23 @@ def read_formula(text: str, schema: Schema) -> Design:
             f"the formula makes {len(columns)} columns and {MOST_COLUMNS} is the most; take categories with fewer "
             "values, or fewer products"
         )
-    return Design(" ".join(text.split()), outcome, tuple(dict.fromkeys(columns)))
+    return Design(" ".join(text.split()), outcome, tuple(dict.fromkeys(columns)), FAMILIES[family])
+
+
+def _check_outcome(outcome: str, schema: Schema, family: str) -> None:
+    """Refuse an outcome that a family cannot have."""
+    axis = next((one for one in schema.domain if one.name == outcome), None)
+    if family == "logistic":
+        if axis is None or axis.places != 2 or axis.kind == "number":
+            raise QueryError(f"{outcome}: the outcome of a logistic model is an attribute with two values")
+    elif axis is not None and axis.kind not in ("integer", "number", "boolean"):
+        raise QueryError(
+            f"{outcome} is of type {axis.kind}; the outcome of least squares is a number or a boolean, and of two "
+            'values by family="logistic"'
+        )
+    least = float(axis.amounts[0].min() if axis is not None else schema.measures[outcome].lower)
+    if family == "poisson" and least < 0.0:
+        raise QueryError(f"{outcome} may be negative by the schema; the outcome of a Poisson model is a count")
 
 
 def _products(text: str) -> Iterator[tuple[tuple[str, bool], ...]]:
@@ -119,15 +173,15 @@ def _products(text: str) -> Iterator[tuple[tuple[str, bool], ...]]:
 
 
 def _names(text: str) -> tuple[tuple[str, bool], ...]:
-    found = []
+    result = []
     for part in text.split(":"):
         matched = _TERM.fullmatch(part)
         if matched is None:
             raise QueryError(f"{part.strip() or 'an empty term'} cannot be read in a formula; {WRITE}")
-        found.append(((matched["coded"] or matched["plain"]).strip('`" '), matched["coded"] is not None))
-    if len(found) > 2 or len({name for name, _ in found}) < len(found):
+        result.append(((matched["coded"] or matched["plain"]).strip('`" '), matched["coded"] is not None))
+    if len(result) > 2 or len({name for name, _ in result}) < len(result):
         raise QueryError(f"{text.strip()}: a term is one column, or the product of two different ones")
-    return tuple(found)
+    return tuple(result)
 
 
 def _known(name: str, schema: Schema) -> str:

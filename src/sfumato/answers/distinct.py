@@ -116,7 +116,7 @@ def _sure_by_measurement(at: Evaluation, present: Codes) -> int | None:
 
 
 def settled(estimate: Estimate) -> Estimate:
-    """A number of values that was unknown, by the guaranteed ends that it has now: those that surely have rows."""
+    """Point estimate of a count of distinct values from its guaranteed ends: the lower one."""
     if not isnan(estimate.value):
         return estimate
     error = (estimate.high - estimate.low) / 2.0 / NormalDist().inv_cdf((1.0 + estimate.confidence) / 2.0)

@@ -18,7 +18,7 @@ from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from math import ceil, inf, nan
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +30,25 @@ from sfumato.answers.fieller import (
     NormalErrors,
     Shared,
     Term,
-    linear_interval,
+    interval_with_errors,
+    normal_terms,
     ratio_interval,
 )
 from sfumato.answers.fit import Fit, Sets
 from sfumato.answers.noise_sum import upper_quantile
-from sfumato.answers.question import ByStatistic, Gathered, Groups, cell_weights, columns_of, total
+from sfumato.answers.question import ByStatistic, Gathered, Groups, Kinds, cell_weights, columns_of, total
 from sfumato.answers.results import Estimate
 from sfumato.answers.suppressed import Suppressed
 from sfumato.arrays import Codes, Floats
+from sfumato.effort import at_most
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.schema import Schema
 from sfumato.sql import Amount, Column
 from sfumato.sql.plan import row_bounds
 
+MOST_SAMPLED = 2**12  # groups with sampling errors of their own
 FAR = 25.0  # deviations of the noise, beyond which no noise gets within any confidence that is asked
 
 
@@ -77,7 +81,7 @@ def _sign(parts: list[tuple[Measurement, NDArray[np.bool_]]]) -> Sign:
     value, variance, terms = 0.0, 0.0, list[tuple[float, Noise, int]]()
     for measured, rows in parts:
         answers, which = measured.answers[rows], measured.which
-        kinds = np.zeros(len(answers), dtype=np.int64) if which is None else which[rows]
+        kinds = np.zeros(len(answers), dtype=np.int64) if which is None else np.asarray(which)[rows]
         for kind, many in enumerate(np.bincount(kinds, minlength=len(measured.noises)).tolist()):
             if many:
                 noise = measured.noises[kind]
@@ -121,7 +125,12 @@ def distinct_ends(sides: Sequence[Sum]) -> tuple[list[tuple[Sum, str]], list[int
 
 
 class NoiseSource(ABC):
-    """Source of the noise terms of weighted sums of cells."""
+    """Source of the noise terms of weighted sums of cells.
+
+    lags: what of `recurring` two parts of a series share, by how far apart they are, beside the average; None: alike.
+    """
+
+    lags: Floats | None = None
 
     @abstractmethod
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
@@ -156,7 +165,7 @@ class View:
 
     estimated: cells are estimates that need not be whole; since counts are, intervals of counts then end at wholes.
     far: error distributions must hold in the far tails, where `drawn` replaces sums that are taken as normal
-    (`Term.in_tail`).
+    (`Term.in_tail`). sampled: intervals are about the population that rows were drawn from (`Evaluation.sampling`).
     """
 
     schema: Schema
@@ -166,6 +175,16 @@ class View:
     estimated: bool = False
     far: bool = False
     drawn: tuple[Noise, int] | None = None
+    sampled: bool = False
+
+
+class Shown(Protocol):
+    """Content that shows its cells along the attributes of a query."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def view(self, kinds: Kinds) -> View: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +285,8 @@ def _alike(columns: list[Floats], size: int) -> tuple[Codes, Codes]:
 
 def _numbered(values: NDArray[Any]) -> Codes:
     """Label equal values with equal numbers; without a sort where a sample shows few distinct values."""
-    few = np.unique(values[:: max(1, len(values) // 1000)])
+    some = np.sort(values[:: max(1, len(values) // 1000)])
+    few = np.append(some[:1], some[1:][some[1:] != some[:-1]])  # not by np.unique, which loads masked arrays first
     if len(few) < 10:
         index = np.minimum(np.searchsorted(few, values), len(few) - 1)
         if (few[index] == values).all():
@@ -339,7 +359,7 @@ class Evaluation:
         """Estimate and interval of an aggregate for each present group: linear, or a ratio by Fieller's theorem."""
         sides = [self.sum_of(amounts) for amounts in (column.numerator, column.denominator) if amounts is not None]
         values = [self.values_of(side) for side in sides]
-        every = self.terms(sides)
+        every = self.terms(sides, column.kind)
         if isinstance(every, NormalErrors) and len(every) > 1:
             from sfumato.answers.normal_intervals import linear_intervals, ratio_intervals
 
@@ -354,11 +374,23 @@ class Evaluation:
                 self.undetermined.extend([column] * int(every.unknown.sum()))
                 intervals = linear_intervals(top, every, self.confidence)
         else:
-            intervals = Intervals.of(self._one_by_one(column, sides, values, every))
+            intervals = self._intervals_of_equal_noise(values, every) or Intervals.of(
+                self._one_by_one(column, sides, values, every)
+            )
         if self.view.estimated and column.denominator is None and _counts_rows(column):
             intervals = of_whole_rows(intervals, self.confidence)
         estimates = intervals.at(self.confidence)
         return estimates if column.scale == 1.0 else [one.times(column.scale) for one in estimates]
+
+    def _intervals_of_equal_noise(
+        self, values: Sequence[tuple[Floats, ...]], every: Sequence[Terms]
+    ) -> Intervals | None:
+        """Intervals of sums of which all groups have the same noise, and that lean on no model; None of others."""
+        first = every[0] if len(every) > 1 and len(values) == 1 and self.view.suppressed is None else None
+        if first is None or any(terms is not first for terms in every):
+            return None
+        top = [part[self.groups.present] for part in values[0]]
+        return Intervals.of_noise(top, Shared(len(every)).linear(first, self.confidence))
 
     def _one_by_one(
         self,
@@ -369,7 +401,7 @@ class Evaluation:
         some: Codes | slice = slice(None),
     ) -> list[Interval]:
         """Interval of an aggregate for some present groups. values: of its sums; every: noise terms of these groups."""
-        intervals, shared, ratios = [], Shared(), dict[tuple[int, Functional, Functional], Interval]()
+        intervals, shared, ratios = [], Shared(len(every)), dict[tuple[int, Functional, Functional], Interval]()
         schema = self.view.schema
         signed = any(a.factor < 0.0 or row_bounds(a.of, schema)[0] < 0.0 for a in column.denominator or ())
         for group, terms in zip(self.groups.present[some], every, strict=True):
@@ -384,22 +416,77 @@ class Evaluation:
                     ratios[same] = ratio_interval(top, bottom[0], noises, self.confidence, column.bounds, signed=signed)
                 interval = ratios[same]
             else:
-                interval = linear_interval(top, shared.noises(terms), self.confidence)
+                interval = interval_with_errors(top, shared.linear(terms, self.confidence))
                 if self.view.suppressed is not None and _counts_rows(column) and column.numerator[0].present is None:
                     unseen = float(sides[0].unseen[group])
                     interval = self.view.suppressed.below_threshold(interval, top, terms, unseen, self.confidence)
             intervals.append(interval)
         return intervals
 
-    def terms(self, sides: Sequence[Sum]) -> Sequence[Terms]:
-        """Noise terms of each present group's sums, one value for all groups that share them."""
+    def terms(self, sides: Sequence[Sum], kind: str = "") -> Sequence[Terms]:
+        """Noise terms of each present group's sums, one value for all groups that share them.
+
+        kind: of the column, as far as it matters for sampling errors.
+        """
         every = self.view.noises.terms(sides, self.view.cells, self.groups)
+        if self.view.sampled:
+            back = np.arange(3 * len(sides))
+            drawn = (normal_terms(one, back, model=False) for one in self.sampling(sides, kind))
+            every = [None if one is None else (*one, *more) for one, more in zip(every, drawn, strict=True)]
         if not self.view.far:
             return every
         every, far = [*every], dict[int, Terms]()
         for terms in {id(terms): terms for terms in every}.values():
             far[id(terms)] = None if terms is None else tuple(term.in_tail(self.view.drawn) for term in terms)
         return [far[id(terms)] for terms in every]
+
+    def sampling(self, sides: Sequence[Sum], kind: str) -> Floats:
+        """Sampling covariance of the sums' value, low and high of each present group, (groups, ends, ends).
+
+        With n the counts of cells and N their sum, rows drawn from a population give sums w . n the covariance
+
+            (1 - N / population) (sum of n w w' - (w . n)(w . n)' / N),
+
+        without the first factor where the size of the population is not stated. A count of few rows tells little of its
+        own variance: z^2 rows more are taken for it, and of a share half of them inside and half outside, with which
+        intervals reach as far as Wilson's (1927) where no rows were seen.
+        """
+        cells, schema = self.view.cells, self.view.schema
+        known = all({*side.split, *side.whole} <= {"count"} and not side.rest for side in sides)
+        if not known or self.view.suppressed is not None:
+            raise QueryError(
+                "a release does not tell how a measure, or rows below a threshold, spread in a population; declare the "
+                "measure as an attribute too, or ask about this table"
+            )
+        at_most(
+            len(self.groups.present), MOST_SAMPLED, "groups about a population", "ask for fewer, or about this table"
+        )
+        counts = cells.values["count"]
+        rows = max(float(counts.sum()), 1.0)
+        split, whole = (
+            np.stack(columns_of([getattr(side, kind_of).get("count") for side in sides], cells.size))
+            for kind_of in ("split", "whole")
+        )
+        size, groups = len(split), self.groups.number
+        means = np.array([np.bincount(self.group, weights=counts * one, minlength=groups) for one in split])
+        means = (means + (whole @ counts)[:, None]).T  # (groups, ends)
+        covariance = np.zeros((groups, size, size)) + (whole * counts) @ whole.T
+        for i in range(size):
+            for j in range(size):
+                products = split[i] * split[j] + split[i] * whole[j] + whole[i] * split[j]
+                covariance[:, i, j] += np.bincount(self.group, weights=counts * products, minlength=groups)
+        covariance -= means[:, :, None] * means[:, None, :] / rows
+        if kind in ("count", "share"):
+            more = NormalDist().inv_cdf((1.0 + self.confidence) / 2.0) ** 2
+            inside = np.repeat([1.0, 1.0], 3)[:size]
+            outside = np.repeat([0.0, 1.0], 3)[:size]
+            each = (
+                np.outer(inside, inside) if size == 3 else (np.outer(inside, inside) + np.outer(outside, outside)) / 2
+            )
+            left = np.clip(1.0 - means[:, 0] / rows, 0.0, 1.0)
+            covariance += more * left[:, None, None] * each
+        part = 1.0 if schema.population is None else max(1.0 - rows / schema.population, 0.0)
+        return np.asarray(part * covariance[self.groups.present])
 
     def sum_of(self, amounts: tuple[Amount, ...]) -> Sum:
         """Weights of a linear combination of amounts on the published numbers."""

@@ -11,7 +11,8 @@ shared noise is accounted for. With ends, for r >= 0 (for r < 0 the ends of D sw
 
 An end solves x D = q(r) s(r), with x = r - N / D, s(r) the standard error of the noise of N - r D and q(r) its quantile
 in standard errors: a quadratic equation for fixed q. As q hardly depends on r, fixed-point iteration finds the end
-(`Side.settled_end`); bracketing is the fallback (`end_of_interval`).
+(`Side.settled_end`); bracketing is the fallback (`end_of_interval`). Many groups whose noises are alike share q along a
+grid of r, where it is smooth (`_reaches`).
 
 Model errors are taken as normal. In the far tails of simultaneous intervals their variance, known on average only, is
 taken as inverse-gamma, so they are Student's t with 3 degrees of freedom, the fewest with a finite variance; the reach
@@ -25,7 +26,7 @@ from copy import copy
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import cbrt, frexp, hypot, inf, isfinite, nan, pi, sin, sqrt, tan
+from math import cbrt, copysign, exp, floor, frexp, hypot, inf, isfinite, log, nan, pi, sin, sqrt, tan
 from statistics import NormalDist
 from typing import overload
 
@@ -49,6 +50,8 @@ class Noises:
     many: multiplicity of each noise, (noises,). model: which are model errors, (noises,). far: whether model errors
     have Student's t distribution.
     """
+
+    shares = False  # whether reaches are those of a grid (`_reaches`)
 
     def __init__(
         self, noises: Sequence[Noise], many: Floats, weights: Floats, model: Flags, *, far: bool = False
@@ -84,6 +87,16 @@ class Noises:
         width = half_width_of(weights[drawn], variance, sigma_squared, self.many[drawn], confidence)
         return hypot(width, students_reach(confidence) * sqrt(assumed))
 
+    def reach(self, n: Floats, d: Floats, r: float, confidence: float) -> float:
+        """Width of the sum with weights n - r d, in standard errors; n, d: (noises,)."""
+        if self.shares and not self.far and isfinite(log(abs(r)) if r else inf):
+            kinds = np.stack([*self._moments, self.many, n, copysign(1.0, r) * d])
+            place = log(abs(r)) / GRID
+            if (ends := _reaches(kinds.tobytes(), floor(place), confidence)) is not None:
+                return ends[0] + (ends[1] - ends[0]) * (place - floor(place))
+        error = sqrt(float(self.variances @ (n - r * d) ** 2))
+        return self.width(n - r * d, confidence) / error if error > 0.0 else 0.0
+
     def nearly(self, weights: Floats, confidence: float) -> float | None:
         """Cornish-Fisher approximation of that width in standard errors; None where the kurtosis is not small."""
         if self.far:
@@ -108,6 +121,28 @@ class Noises:
         if key not in self._widths:
             self._widths[key] = self.width(weights, confidence)
         return self._widths[key]
+
+
+@lru_cache(maxsize=4096)
+def _reaches(kinds: bytes, place: int, confidence: float) -> tuple[float, float] | None:
+    """Widths of n - r d in standard errors at both ends of a cell of the grid of log r; None if not shared.
+
+    Where the middle of the cell is not the mean of its ends, but no more off than widths are too long by themselves
+    (noise_sum.py), the largest of the three serves. kinds: variance, sigma squared, multiplicity, n and d of each
+    noise, (5, noises).
+    """
+    variance, sigma_squared, many, n, d = np.frombuffer(kinds).reshape(5, -1)
+    result = []
+    for at in (place, place + 1, place + 0.5):
+        weights = n - exp(at * GRID) * d
+        error = sqrt(float((variance * many) @ weights**2))
+        if not error > 0.0:
+            return None
+        result.append(half_width_of(weights, variance, sigma_squared, many, confidence) / error)
+    left, right, middle = result
+    if abs(middle - 0.5 * (left + right)) <= SETTLED / 4.0 * middle:
+        return left, right
+    return (max(result), max(result)) if max(result) <= (1.0 + TOO_LONG) * min(result) else None
 
 
 @lru_cache(maxsize=256)
@@ -143,6 +178,9 @@ def _cotangent(tail: float) -> float:
 
 SETTLED = 2.5e-4  # of the distance from value to end: a move after which the end is taken, rounded outwards by as much
 ROUNDS = 4  # in which it settles, or is searched for otherwise
+GRID = 2.0**-5  # in log r, between quantiles that many groups share
+TOO_LONG = 4e-3  # share by which widths of noises on a lattice may be too long
+SHARED_BY = 32  # groups from which on they do
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +211,7 @@ class Side:
         guessed = None if q is None else self._solved(q)
         r = guessed if guessed is not None and start < guessed < limit else start
         for _ in range(ROUNDS):
-            onward = self._solved(self._reach(r))
+            onward = self._solved(self.noises.reach(self.n, self.d[int(r < 0.0)], r, self.confidence))
             if onward is None:
                 return None
             if r == start and onward <= start:
@@ -187,12 +225,6 @@ class Side:
     def _weights(self, r: float) -> Floats:
         """Weights of N - r D, (noises,)."""
         return np.asarray(self.n - r * self.d[int(r < 0.0)])
-
-    def _reach(self, r: float) -> float:
-        """Quantile of the noise of N - r D, in standard errors."""
-        weights = self._weights(r)
-        error = sqrt(float(self.noises.variances @ weights**2))
-        return self.noises.width(weights, self.confidence) / error if error > 0.0 else 0.0
 
     def _solved(self, q: float) -> float | None:
         """Upper end r >= N / D of Fieller's interval: N - r D is q of its standard errors from 0; None if unbounded.
@@ -350,6 +382,19 @@ class Intervals:
         fields = [(one.value, one.stderr, one.low, one.high, one.noise, one.model) for one in intervals]
         return cls(*np.array(fields, dtype=np.float64).reshape(len(fields), 6).T)
 
+    @classmethod
+    def of_noise(cls, sums: Sequence[Floats], errors: LinearErrors) -> Intervals | None:
+        """Stack linear answers that have the same noise and no model; None where there is one.
+
+        sums: value, low and high of each group. The same digits as `around`, a group at a time.
+        """
+        (value, low, high), (noise, assumed, below, above) = sums, errors
+        if assumed or not np.array_equal(low, high):
+            return None
+        noises = np.full(len(value), noise)
+        ends = np.minimum(low - below, value), np.maximum(high + above, value)
+        return cls(value, noises, *ends, noises, np.zeros(len(value)))
+
     def replaced(self, groups: Codes, others: Sequence[Interval]) -> Intervals:
         """Intervals with those of some groups in place of theirs."""
         columns = [getattr(self, field.name).copy() for field in fields(self)]
@@ -382,17 +427,27 @@ def side_by_side(terms: Sequence[Term] | Noises) -> Noises:
 
 
 class Shared:
-    """Cache of stacked terms, by the identity of the tuple of terms that several groups share."""
+    """Cache of stacked terms, by the identity of the tuple of terms that several groups share. groups: how many."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: int = 1) -> None:
+        self._shares = groups >= SHARED_BY
         self._known: dict[int, tuple[Sequence[Term], Noises]] = {}
+        self._linear: dict[tuple[int, float], LinearErrors] = {}
 
     def noises(self, terms: Sequence[Term]) -> Noises:
         """Stacked form of these terms, computed once."""
         if id(terms) not in self._known:
             # The terms are kept too, so that the number by which they are known stays their own.
             self._known[id(terms)] = terms, side_by_side(terms)
+            self._known[id(terms)][1].shares = self._shares
         return self._known[id(terms)][1]
+
+    def linear(self, terms: Sequence[Term], confidence: float) -> LinearErrors:
+        """Errors of a linear answer with these terms, computed once."""
+        key = id(terms), confidence
+        if key not in self._linear:
+            self._linear[key] = linear_errors(self.noises(terms), confidence)
+        return self._linear[key]
 
 
 def linear_interval(answer: Functional, terms: Sequence[Term] | Noises, confidence: float) -> Interval:
@@ -403,13 +458,25 @@ def linear_interval(answer: Functional, terms: Sequence[Term] | Noises, confiden
     >>> found.low, found.high
     (95.0, 105.0)
     """
-    noises = side_by_side(terms)
-    noise, assumed = noises.stderr(noises.weights[:, _VALUE])
-    low = answer.low - noises.width_along(_LOW, confidence)
-    high = answer.high + noises.width_along(_HIGH, confidence)
+    return interval_with_errors(answer, linear_errors(side_by_side(terms), confidence))
+
+
+LinearErrors = tuple[float, float, float, float]  # standard errors of noise and model, widths below and above
+
+
+def linear_errors(noises: Noises, confidence: float) -> LinearErrors:
+    """Errors of a linear answer, which all groups that share its noise have."""
+    below, above = (noises.width_along(side, confidence) for side in (_LOW, _HIGH))
+    return (*noises.stderr(noises.weights[:, _VALUE]), below, above)
+
+
+def interval_with_errors(answer: Functional, errors: LinearErrors) -> Interval:
+    """Interval of a linear answer, value - below to value + above, widened by what is not known of the value."""
+    noise, assumed, below, above = errors
     model = max(answer.high - answer.low, 0.0) / sqrt(12.0)  # as if spread evenly over what is possible
     model = hypot(model, assumed)
-    return Interval(answer.value, hypot(noise, model), min(low, answer.value), max(high, answer.value), noise, model)
+    low, high = min(answer.low - below, answer.value), max(answer.high + above, answer.value)
+    return Interval(answer.value, hypot(noise, model), low, high, noise, model)
 
 
 def ratio_interval(

@@ -27,7 +27,7 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Design, Measurement
 
 if TYPE_CHECKING:
-    from sfumato.least_squares.merged import Merged
+    from sfumato.least_squares.classes import Merged
 
 PARTS = 2**10  # an estimate is kept in whole multiples of 1 / PARTS, so that a file holds it exactly
 Arrays = dict[str, NDArray[Any]]  # whole numbers, and multiples of 1 / PARTS
@@ -212,6 +212,10 @@ class ByModel(Plain):
         raise QueryError(NONE)
 
 
+class LeastSquaresOnly(Unbiased):
+    """Mark of a fit that is least squares on its one measurement: structural zeros can be conditions of it."""
+
+
 class TotalByNoise:
     """Mark of a fit whose model leaves the total count alone: the total has measurement noise only."""
 
@@ -329,7 +333,7 @@ class ByGroup(Protocol):
 
 @runtime_checkable
 class DrawnByGroup(Protocol):
-    """Fit that tells what of the model errors of all groups comes from noise."""
+    """Fit that can split model errors of every group into a part from noise and the rest."""
 
     def drawn_by_group(self, asked: Grouped) -> Sequence[Floats] | None:
         """Covariances of every group's sums, (sums, sums) each; None where that is unknown."""

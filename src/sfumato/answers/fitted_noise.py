@@ -3,7 +3,7 @@
 Rows with equal weights are counted together. Of very many distinct rows the 24 of largest variance keep their own
 distribution; the others are one normal vector, which moves the end of a 95 % interval by less than 0.3 %.
 
-Three ways to the terms of all groups, the first that the fit offers: over merged cells (least_squares/merged.py), when
+Three ways to the terms of all groups, the first that the fit offers: over merged cells (least_squares/classes.py), when
 a group is a box of attribute values; by `errors_by_group`; by dense weights over all cells, in blocks of groups.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,11 @@ from numpy.typing import NDArray
 from sfumato.answers.evaluate import NoiseSource, Sign, Sum, Terms, distinct_ends, signs_of_rows
 from sfumato.answers.fieller import NEGLIGIBLE, NormalErrors, Term, normal_terms
 from sfumato.answers.fit import ByGroup, DrawnByGroup, Errors, Fit, Grouped
-from sfumato.answers.question import ByStatistic, Gathered, Groups
+from sfumato.answers.question import MUCH_WORK, ByStatistic, Gathered, Groups
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
-from sfumato.least_squares.classes import Along, told_apart
-from sfumato.least_squares.merged import Merged, Weighed
+from sfumato.least_squares.classes import Along, Merged, Weighed, told_apart
 
 NUMBERS_AT_ONCE = 2**24  # weights of cells that are laid out at a time
 SUMS_AT_ONCE = 240
@@ -100,7 +100,7 @@ def _covariance(weights: Floats, variances: Floats) -> Floats:
 
 
 def _alike(errors: Errors, weights: Floats, rows: Codes, multiplicity: Codes) -> tuple[Codes, Codes]:
-    """Group rows by noise and by weights to ten digits: one row of each group, and the multiplicity of each."""
+    """Merge measured rows of equal noise and weights (to ten digits): a representative and the multiplicity of each."""
     if not len(rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     which = np.zeros(len(rows)) if errors.design.which is None else errors.design.which[rows].astype(np.float64)
@@ -144,9 +144,17 @@ def merged_terms(query: SumWeights, fit: Merged, domain: Domain, present: Codes)
 
 
 def _box(cells: Codes, grid: tuple[int, ...]) -> tuple[Codes, ...] | None:
-    """Values along each axis whose product is the given set of cells; None where the set is no such box."""
+    """Factor a set of cells into values along each axis (a box); None where it is not a product."""
     sides = tuple(np.unique(codes, return_index=True)[0] for codes in np.unravel_index(cells, grid)) if grid else ()
     return sides if prod(map(len, sides)) == len(cells) else None
+
+
+@runtime_checkable
+class TermsByGroup(Protocol):
+    """Fit that knows the noise terms of many groups at once, or of some of them."""
+
+    def terms_by_group(self, query: SumWeights, domain: Domain, present: Codes) -> dict[int, Terms]:
+        """Noise terms by the index of a present group."""
 
 
 class _Statistic:
@@ -210,6 +218,10 @@ class FittedNoise(NoiseSource):
     fits: tuple[Fit, ...]
     domain: Domain
 
+    @property
+    def lags(self) -> Floats | None:  # type: ignore[override]
+        return next((fit.lags for fit in self.fits if hasattr(fit, "lags")), None)
+
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Noise terms of each present group; a column of weights for every end that differs from the value."""
         by_statistic = [self._of_statistic(query, groups.present) for query in self._asked(sides, cells, groups)]
@@ -246,7 +258,7 @@ class FittedNoise(NoiseSource):
                 yield SumWeights(fit, split, whole, tuple(cells.codes), group, answer)
 
     def recurring(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
-        """Covariances of what other parts err by too, of fits that lean on them; None of any other model's errors."""
+        """Covariance of the errors shared with other periods, for fits that borrow from them; None for other fits."""
         asked = {of for side in sides for kind in (side.split, side.whole) for of in kind}
         touched = [fit for fit in self.fits if fit.of in asked]
         leaning = [fit for fit in touched if hasattr(fit, "recurring")]
@@ -258,9 +270,13 @@ class FittedNoise(NoiseSource):
     def _of_statistic(self, query: SumWeights, present: Codes) -> Sequence[Terms]:
         """Noise terms of each present group in one statistic, by the quickest way that the fit offers."""
         fit, result = query.fit, dict[int, Terms]()
-        if (merged := fit.merged(self.domain)) is not None:
-            result = merged_terms(query, merged, self.domain, present)
-        elif isinstance(fit, ByGroup) and len(present) > 1:
+        if isinstance(fit, TermsByGroup) and len(present) * len(query.group) > MUCH_WORK:
+            result = fit.terms_by_group(query, self.domain, present)
+        if len(result) < len(present) and (merged := fit.merged(self.domain)) is not None:
+            others = [place for place in range(len(present)) if place not in result]
+            some = merged_terms(query, merged, self.domain, present[others])
+            result |= {others[place]: terms for place, terms in some.items()}
+        elif not result and isinstance(fit, ByGroup) and len(present) > 1:
             every = self._at_once(fit, query, present)
             if every is not None:
                 return every

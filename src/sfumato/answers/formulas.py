@@ -15,7 +15,6 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from sfumato.answers.bivariate import relations
 from sfumato.answers.distinct import distinct_values
 from sfumato.answers.evaluate import Evaluation, Terms
 from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Interval, Noises, Shared, Term
@@ -27,7 +26,7 @@ from sfumato.answers.spreads import spreads
 from sfumato.arrays import Floats
 from sfumato.frozen import dataclass
 from sfumato.sql import Amount, Column, Formula
-from sfumato.sql.plan import Bivariate, Distinct, Extreme, Quantile
+from sfumato.sql.plan import CRAMERS_V, Bivariate, Distinct, Extreme, Quantile
 
 
 class Number(Protocol):
@@ -62,6 +61,10 @@ def estimates_by_rule(column: Column, evaluation: Evaluation) -> list[Estimate]:
         estimates = quantiles(column, column.rule, evaluation)
     elif isinstance(column.rule, Bivariate):
         with np.errstate(all="ignore"):
+            if column.rule.statistic == CRAMERS_V:
+                from sfumato.answers.contingency import cramers_v as relations  # asked for by few
+            else:
+                from sfumato.answers.bivariate import relations
             estimates = relations(column, column.rule, evaluation)
     elif isinstance(column.rule, Distinct):
         estimates = distinct_values(column.rule, evaluation)
@@ -217,7 +220,7 @@ class _Together:
         return Dual(float(slope @ x), slope)
 
     def _bounds(self, part: Column | float) -> Ends:
-        """Range of a column over all tables."""
+        """Least and greatest value that a part of a formula can have, whatever the private table."""
         if isinstance(part, float):
             return Ends(part, part)
         return Ends(*(part.bounds or (-inf, inf))) * Ends(part.scale, part.scale)

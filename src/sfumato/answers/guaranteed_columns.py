@@ -74,8 +74,8 @@ def _sign(amount: Amount, schema: Schema) -> int:
     """Sign of an amount over all tables: 1 if never negative, -1 if never positive, 0 otherwise."""
     if amount.of is None:
         least, most = 1.0, 1.0
-    elif amount.of in schema.measures:
-        least, most = float(schema.measures[amount.of].lower), float(schema.measures[amount.of].upper)
+    elif amount.of in schema.summed:
+        least, most = float(schema.summed[amount.of].lower), float(schema.summed[amount.of].upper)
     else:
         below, _, above = schema.domain[amount.of].amounts
         least, most = float(below.min()), float(above.max())
@@ -231,14 +231,14 @@ def guaranteed(
 ) -> list[Estimate]:
     """Replace the intervals of a column's estimates by guaranteed ones, for every present group.
 
-    beyond: for each group, an upper end beyond which the lower one is not needed.
+    beyond: for each group, an upper end from which on its lower end need not be worked out.
     """
     bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0, beyond)
-    found = [with_ends(one, around(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
+    found = [with_ends(one, ends_around_value(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]
     return [settled(one) for one in found] if isinstance(column.rule, Distinct) else found
 
 
-def around(typical: Estimate, ends: Ends) -> Ends:
+def ends_around_value(typical: Estimate, ends: Ends) -> Ends:
     """Extend the bounds to include the reported value."""
     if isnan(typical.value):
         return ends

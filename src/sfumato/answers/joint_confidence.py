@@ -17,7 +17,7 @@ from scipy.stats import qmc
 
 from sfumato.answers.evaluate import Evaluation, View
 from sfumato.answers.fieller import NEARLY
-from sfumato.answers.fit import Fit
+from sfumato.answers.fit import Errors, Fit
 from sfumato.answers.fitted_noise import NUMBERS_AT_ONCE, spread_over
 from sfumato.answers.question import Groups, Kinds, kinds_asked
 from sfumato.arrays import Floats
@@ -83,7 +83,7 @@ def together(
     if not all(side.exact for side in sides):
         return None
     inside = (at.group[:, None] == groups.present).astype(np.float64)
-    covariance, fourth = np.zeros((numbers, numbers)), np.zeros(numbers)
+    found: list[Errors] = []
     for fit in fits:
         parts = []
         for side in sides:
@@ -96,9 +96,14 @@ def together(
         errors = fit.errors(spread_over(schema.domain, tuple(at.view.cells.codes), weights))
         if errors.unknown.any() or errors.model.any():
             return None
-        many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts.astype(np.float64)
-        covariance += errors.weights.T @ (errors.weights * (errors.design.variances * many)[:, None])
-        fourth += (_beyond_normal(errors.design, len(many)) * many) @ errors.weights**4
+        found.append(errors)
+    covariance, fourth = np.zeros((numbers, numbers)), np.zeros(numbers)
+    largest = np.max([np.abs(errors.weights).max(axis=0, initial=0.0) for errors in found], axis=0, initial=0.0)
+    for errors in found:  # in units of a number's largest weight, or sums of huge values would overflow
+        weights = errors.weights / np.where(largest > 0.0, largest, 1.0)
+        many = np.ones(len(weights)) if errors.counts is None else errors.counts.astype(np.float64)
+        covariance += weights.T @ (weights * (errors.design.variances * many)[:, None])
+        fourth += (_beyond_normal(errors.design, len(many)) * many) @ weights**4
     variances = np.diag(covariance)
     if (fourth > NEARLY * variances**2).any():
         return None
@@ -110,4 +115,4 @@ def _beyond_normal(design: Design, rows: int) -> Floats:
     cumulants = np.array(
         [0.0 if isinstance(one, Gaussian) else one.variance + 3.0 * one.variance**2 for one in design.noises]
     )
-    return np.full(rows, cumulants[0]) if design.which is None else np.asarray(cumulants[design.which])
+    return np.full(rows, cumulants[0]) if design.which is None else cumulants[np.asarray(design.which)]

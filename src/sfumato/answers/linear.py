@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.answers.fieller import Functional, linear_interval
 from sfumato.answers.fit import Fit
 from sfumato.answers.fitted_noise import at_once, noises_of
-from sfumato.answers.guaranteed_columns import around, narrower, with_ends
+from sfumato.answers.guaranteed_columns import ends_around_value, narrower, with_ends
 from sfumato.answers.noise_sum import Ends, Find, half_width, stderr
 from sfumato.answers.question import MOST_COMPARED
 from sfumato.answers.results import Estimate
@@ -64,7 +64,7 @@ def in_kind(
     typical, sure = list[Estimate](), list[Estimate]()
     ends_of = _ends(queries, fit.guaranteed(domain), (1.0 - confidence) / 2.0)
     for one, (ends, least, most) in zip(estimates, ends_of, strict=True):
-        other = with_ends(one, around(one, ends))
+        other = with_ends(one, ends_around_value(one, ends))
         within = [replace(each, low=max(each.low, least), high=min(each.high, most)) for each in (one, other)]
         typical += [one] if fit.exact else narrower([one], [other], within[:1], within[1:])
         sure.append(other)

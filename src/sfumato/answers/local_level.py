@@ -13,7 +13,8 @@ beyond `LET_GO` standard deviations lets go of its past (a jump).
 Covariance of two periods' errors (`Walk.shared`). With v the variance of an estimate alone, s that of scatter and e
 that of the prediction, the smoothed error is that of the period alone times (s + e) / (v + s + e), plus that of the
 prediction less scatter times v / (v + s + e). Two periods predict each other from the same others: their covariance is
-v^2 e / ((v + s) (v + s + e)), what is known of mu in either, times what is left of it over a lag with drift.
+v^2 e / ((v + s) (v + s + e)), what is known of mu in either, times what is left of it over a lag with drift: on average
+over all lags, and by lag beside that average (neighbours share more than the first and the last).
 
 Kalman 1960; Rauch, Tung, Striebel 1965. All of it works on published numbers: nothing is spent.
 """
@@ -45,25 +46,30 @@ class Walk:
     scatter: float
     periods: int
 
-    def shared(self, step: Floats, error: Floats, scatter: Floats, alone: Floats) -> Floats:
-        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods.
+    def shared(self, step: Floats, error: Floats, scatter: Floats, alone: Floats) -> tuple[Floats, Floats]:
+        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods, and by lag.
+
+        The latter for all cells together, beside the former, from a lag of 0 on: (periods,).
 
         step: variances of its drift in a period. error: of its prediction from other periods. scatter: of the counts
         around their expectation. alone: of an estimate by one period alone.
         """
         seen = alone + scatter
-        fading = np.interp(step / np.maximum(seen, LEAST), *self._fading)
-        return np.asarray(alone**2 * error / np.maximum(seen * (seen + error), LEAST) * fading)
+        steps, by_lag = self._fading
+        many = np.arange(self.periods, 0, -1)
+        fading = by_lag[:, 1:] @ many[1:] / max(float(many[1:].sum()), 1.0)
+        both = alone**2 * error / np.maximum(seen * (seen + error), LEAST)
+        found = both * np.interp(step / np.maximum(seen, LEAST), steps, fading)
+        typical = np.abs(fading - found.sum() / max(float(both.sum()), LEAST)).argmin()
+        return np.asarray(found), by_lag[typical] / max(float(fading[typical]), LEAST)
 
     @cached_property
-    def _fading(self) -> tuple[Floats, list[float]]:
-        """Squared drifts per variance seen, and mean covariances of two periods beside mean variances in a smoother."""
-        steps, apart, found = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0), []
-        for step in steps.tolist():
-            smoothed = np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST))
-            own = float(np.trace(smoothed))
-            found.append((float(smoothed.sum()) - own) / own / max(self.periods - 1, 1))
-        return steps, found
+    def _fading(self) -> tuple[Floats, Floats]:
+        """Squared drifts per variance seen, and covariances by lag beside variances in a smoother, (steps, periods)."""
+        steps, apart = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0)
+        smoothed = [np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST)) for step in steps]
+        by_lag = np.array([[np.diagonal(each, lag).mean() for lag in range(self.periods)] for each in smoothed])
+        return steps, by_lag / by_lag[:, :1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +85,7 @@ class Prediction:
 
     @classmethod
     def of_nothing(cls, shape: tuple[int, ...]) -> Prediction:
-        """Diffuse prediction."""
+        """Diffuse prior: infinite variance in every cell."""
         return cls(np.zeros(shape), np.full(shape, np.inf), np.zeros(shape))
 
     def __and__(self, other: Prediction) -> Prediction:
@@ -91,7 +97,7 @@ class Prediction:
         return Prediction(mean, np.where(known, 1.0 / both, np.inf), self.periods + other.periods)
 
     def forgetting(self, cells: Flags) -> Prediction:
-        """Prediction that lets go of the flagged cells."""
+        """Reset flagged cells to a diffuse prior."""
         return Prediction(self.mean, np.where(cells, np.inf, self.variance), np.where(cells, 0.0, self.periods))
 
     def after(self, seen: tuple[Floats, float | Floats], scatter: Floats) -> Prediction:
@@ -110,15 +116,15 @@ def learned(square: Floats, noise: Floats, steps: Floats, rows: Floats, cut: flo
     half of the scatter. cut: standard deviations; it bears up to a share 1 / cut^2 of outliers.
     """
     features = np.stack([steps, 2.0 * rows], axis=1)
-    found = np.array([0.0, BY_CHANCE])
+    result = np.array([0.0, BY_CHANCE])
     weights = np.ones(len(square))
     for _ in range(ROUNDS):
-        expected = noise + features @ found
+        expected = noise + features @ result
         above, weights = np.minimum(square, cut**2 * expected) - noise, expected**-2.0
-        found = positive_fit(features, above, weights)
-        if found[1] < BY_CHANCE:
-            found = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows, weights), BY_CHANCE)
-    return found, float(np.sqrt(2.0 / max(float((steps**2 * weights).sum()), 1e-300)))
+        result = positive_fit(features, above, weights)
+        if result[1] < BY_CHANCE:
+            result = np.append(positive_fit(features[:, :1], above - 2.0 * BY_CHANCE * rows, weights), BY_CHANCE)
+    return result, float(np.sqrt(2.0 / max(float((steps**2 * weights).sum()), 1e-300)))
 
 
 def positive_fit(features: Floats, wanted: Floats, weights: Floats) -> Floats:

@@ -80,7 +80,7 @@ class _Sides:
         """Greatest r <= limit with room, by fixed-point iteration from a start; NaN where it does not converge."""
         guessed = self._solved(np.full(len(start), cornish_fisher(0.0, self.confidence)))
         r = np.where((start < guessed) & (guessed < limit), guessed, start)
-        found, going = np.where(start >= limit, start, nan), start < limit
+        result, going = np.where(start >= limit, start, nan), start < limit
         for _ in range(ROUNDS):
             onward = self._solved(self._reach(r))
             going &= ~np.isnan(onward)
@@ -88,12 +88,12 @@ class _Sides:
             onward = np.minimum(np.maximum(onward, start), limit)
             settles = going & (np.abs(onward - r) <= SETTLED * (onward - start))
             outwards = np.minimum(np.maximum(onward, r) + SETTLED * (onward - start), limit)
-            found = np.where(stays, start, np.where(settles, outwards, found))
+            result = np.where(stays, start, np.where(settles, outwards, result))
             going &= ~(stays | settles)
             r = np.where(going, onward, r)
             if not going.any():
                 break
-        return np.asarray(found)
+        return np.asarray(result)
 
     def _reach(self, r: Floats) -> Floats:
         """Quantile of the noise of N - r D in standard errors, (groups,)."""

@@ -29,6 +29,7 @@ from sfumato.answers.spreads import EVERY_ROW
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
+from sfumato.measurement import Noise
 from sfumato.sql import Amount
 
 KEPT = 1e-9  # of the largest eigenvalue
@@ -71,11 +72,11 @@ class PartView:
 
     @property
     def mine(self) -> slice:
-        """Where its cells stand among those of all parts."""
+        """Index range of its cells among the cells of all parts."""
         return slice(self.start, self.start + self.cells.size)
 
     def side(self, side: Sum) -> Sum:
-        """The weights of a sum on this part's cells."""
+        """Restrict the weights of a sum to this part's cells."""
         return Sum(self._weights(side.split), self._weights(side.whole), {}, side.unseen)
 
     def _weights(self, by_statistic: ByStatistic) -> ByStatistic:
@@ -87,7 +88,7 @@ class PartView:
         return {of: weights} if units is None else {part: weights.times(factor) for part, factor in units.items()}
 
     def range_of(self, query: WeightRange) -> WeightRange:
-        """The weights of a sum, least and greatest, on this part's cells."""
+        """Restrict the least and greatest weights of a sum to this part's cells."""
 
         def cut(weights: Mapping[str, Floats]) -> dict[str, Floats]:
             mine = total(self._in_own_units(of, Weights.exactly(each[self.mine])) for of, each in weights.items())
@@ -103,7 +104,7 @@ class PartView:
 
 
 def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) -> Gathered:
-    """Cells of several parts one after the other. along: the attribute that tells parts apart, if it is in `names`."""
+    """Concatenate the cells of several parts. along: name of the period's attribute, if it is in `names`."""
     every = [part.values for part in parts]
     statistics = dict.fromkeys(of for values in every for of in values)
     values = {
@@ -119,7 +120,7 @@ def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) 
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Errors of some sums of one part, by its own groups: worked out once, as the sums of a running total are alike."""
+    """Errors of sums over one part, by its own groups; computed once, for running totals repeat them."""
 
     part: PartView
     sides: Sequence[Sum]
@@ -144,7 +145,7 @@ class _Errors:
 
 @dataclass(frozen=True, eq=False)
 class _Share:
-    """Errors that one part brings into the sums of some groups. at: indices of the groups among those present.
+    """Error contribution of one part to the sums of some groups. at: indices of the groups among those present.
 
     everywhere: they are of one sum that is the same for all of these groups.
     """
@@ -156,32 +157,37 @@ class _Share:
     def terms_of(self, index: int) -> Terms:
         return self.errors.first if self.everywhere else self.errors.terms[index]
 
-    def model_of(self, index: int) -> _Model:
+    def model_of(self, index: int) -> PartModel:
         """Model errors of the sums of one group."""
         columns = 3 * len(self.errors.sides)
         whole = np.zeros((columns, columns))
         for term in self.terms_of(index) or ():
             if term.model:
                 whole += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
-        found, own = self.errors.recurring, 0 if self.everywhere else index
+        found, own, part = self.errors.recurring, 0 if self.everywhere else index, self.errors.part
         if found is not None:
-            return _Model(whole, found[own], True)
+            return PartModel(whole, found[own], True, part.code, part.view.noises.lags)
         drawn = self.errors.drawn
-        return _Model(whole, RECURS * (whole if drawn is None else whole - drawn[own]), False)
+        return PartModel(whole, RECURS * (whole if drawn is None else whole - drawn[own]), False, part.code)
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
-    """Covariances of a part's model errors and of what of them recurs, (ends, ends) each; whether that is known."""
+class PartModel:
+    """Covariance of a part's model errors, and of their share that other parts have too, (ends, ends) each.
+
+    known: whether the shared covariance is estimated, or assumed. code: of the part's period. lags: `NoiseSource.lags`.
+    """
 
     covariance: Floats
     recurs: Floats
     known: bool
+    code: int
+    lags: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseOfParts(NoiseSource):
-    """Noise source of parts measured independently. along: the attribute that tells them apart."""
+    """Noise source of parts with independent noise. along: name of the period's attribute."""
 
     parts: tuple[PartView, ...]
     along: str
@@ -212,7 +218,7 @@ class NoiseOfParts(NoiseSource):
         for each in found:
             same = tuple(part for terms, number, _ in each for part in (id(terms), number))
             if same not in known:
-                known[same] = _together(each, shares, patterns)
+                known[same] = _together(each, shares, patterns, self._noises)
             result.append(known[same])
         self._kept.append(found)  # so that the numbers by which terms are known stay their own
         return result
@@ -221,8 +227,12 @@ class NoiseOfParts(NoiseSource):
     def _kept(self) -> list[object]:
         return []
 
+    @cached_property
+    def _noises(self) -> _Distinct:
+        return _Distinct()
+
     def _shares(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> list[_Share]:
-        """What one part adds to the groups of its own period, and to the others by sums that are not split by group."""
+        """Error contributions of one part: to groups of its own period, and to all by sums over the whole table."""
         mine = [part.side(side) for side in sides]
         inside, at = self._inside(part, groups)
         shares = []
@@ -250,7 +260,7 @@ class NoiseOfParts(NoiseSource):
         return {}
 
     def _inside(self, part: PartView, groups: Groups) -> tuple[Groups, Codes]:
-        """Groups of a part by its own attributes, and the indices among all present groups of those present there."""
+        """Groups of a query within one part, and the indices of these groups among all present ones."""
         if isinstance(groups, ByValue):
             base, at = self._inside(part, groups.base)
             values = np.arange(groups.shape[1] - 1)
@@ -276,7 +286,7 @@ class NoiseOfParts(NoiseSource):
         return Groups(tuple(codes), shape, np.asarray(numbers, dtype=np.int64)), at
 
     def signs_of_rows(self, within: NDArray[np.bool_], cells: Gathered) -> list[Sign] | None:
-        """Test statistics of all parts together: precision-weighted sums add up."""
+        """Test statistics for rows in sets of cells: precision-weighted sums of the parts, added."""
         signs = [Sign(0.0, 0.0, ()) for _ in range(within.shape[1])]
         for part in self.parts:
             inside = within[part.mine]
@@ -294,7 +304,7 @@ class NoiseOfParts(NoiseSource):
         return signs
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
-        """That of the newest part that the sum touches."""
+        """Largest model error of the newest part that has cells of the sum."""
         names = tuple(name for name in groups.names if name != self.along)
         shape = tuple(size for name, size in zip(groups.names, groups.shape, strict=True) if name != self.along)
         for part in reversed(self.parts):
@@ -306,7 +316,7 @@ class NoiseOfParts(NoiseSource):
 
 
 class _Joined:
-    """Noise terms of single parts, with those of parts that share noises (along_time.py) joined into one."""
+    """Noise terms by part; parts whose noises are correlated (along_time.py) are merged into one."""
 
     def __init__(self, shares: Sequence[_Share]) -> None:
         self.shares, self.places = shares, dict[int, tuple[Joint, int]]()
@@ -329,18 +339,18 @@ class _Joined:
 
     def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int, int]]:
         """Noise terms of the shares of a group, with the share that each comes from and the group's index there."""
-        found: list[tuple[Terms, int, int]] = []
+        result: list[tuple[Terms, int, int]] = []
         by_run: dict[int, list[tuple[int, int]]] = {}
         for number, index in members:
             if number in self.places and len(members) > 1:
                 by_run.setdefault(id(self.places[number][0]), []).append((number, index))
             else:
-                found.append((self.shares[number].terms_of(index), number, index))
+                result.append((self.shares[number].terms_of(index), number, index))
         for together in by_run.values():
             joint = self.places[together[0][0]][0]
             groups = [(self.places[number][1], self._group(number, index)) for number, index in together]
-            found.append((joint.terms(groups), *together[0]))
-        return found
+            result.append((joint.terms(groups), *together[0]))
+        return result
 
     def _group(self, number: int, index: int) -> int:
         """Number of a group among those of a part."""
@@ -348,8 +358,21 @@ class _Joined:
         return int(share.errors.groups.present[0 if share.everywhere else index])
 
 
+class _Distinct:
+    """Intern equal noises as one object, so that millions of terms are compared by identity."""
+
+    def __init__(self) -> None:
+        self._by_value: dict[Noise, Noise] = {NORMAL: NORMAL}
+        self._by_id: dict[int, tuple[Noise, Noise]] = {}
+
+    def of(self, noise: Noise) -> Noise:
+        if id(noise) not in self._by_id:
+            self._by_id[id(noise)] = noise, self._by_value.setdefault(noise, noise)
+        return self._by_id[id(noise)][1]
+
+
 class _Patterns:
-    """Weights of sums in several parts, as multiples of a few patterns, and the cosines between these.
+    """Weight vectors of sums in several parts as multiples of a few directions, with the cosines between these.
 
     shares: the sums of each part. columns: of a sum, value, low and high in turn.
     """
@@ -398,8 +421,10 @@ def _direction(side: Sum, end: str) -> Floats | None:
     return vector / length if length > 0.0 else None
 
 
-def _together(members: Sequence[tuple[Terms, int, int]], shares: Sequence[_Share], patterns: _Patterns) -> Terms:
-    """Noise terms of a sum over parts: their noises side by side, their model errors joined (`joined_models`).
+def _together(
+    members: Sequence[tuple[Terms, int, int]], shares: Sequence[_Share], patterns: _Patterns, distinct: _Distinct
+) -> Terms:
+    """Noise terms of a sum over parts: noises concatenated, model errors combined (`joined_models`).
 
     members: terms, number of the share that they come from, index of the group there.
     """
@@ -407,19 +432,20 @@ def _together(members: Sequence[tuple[Terms, int, int]], shares: Sequence[_Share
         return None
     if len(members) == 1:
         return members[0][0]
-    noises: dict[tuple[object, tuple[float, ...]], int] = {}
+    noises: dict[tuple[int, tuple[float, ...]], tuple[Noise, int]] = {}
     columns = patterns.number.shape[1]
-    normal, models = np.zeros((columns, columns)), list[tuple[_Model, int]]()
+    normal, models = np.zeros((columns, columns)), list[tuple[PartModel, int]]()
     for terms, number, index in members:
         for term in terms or ():
-            if term.noise == NORMAL and not term.model:
+            noise = distinct.of(term.noise)
+            if noise is NORMAL and not term.model:
                 normal += term.noise.variance * term.multiplicity * np.outer(term.weights, term.weights)
             elif not term.model:
-                key = term.noise, term.weights
-                noises[key] = noises.get(key, 0) + term.multiplicity
+                key = id(noise), term.weights
+                noises[key] = noise, noises.get(key, (noise, 0))[1] + term.multiplicity
         if any(term.model for term in terms or ()):
             models.append((shares[number].model_of(index), number))
-    drawn = [Term.of(noise, many, *weights) for (noise, weights), many in noises.items()]  # type: ignore[arg-type]
+    drawn = [Term.of(noise, many, *weights) for (_, weights), (noise, many) in noises.items()]
     back = np.arange(columns)
     return (
         *drawn,
@@ -428,10 +454,10 @@ def _together(members: Sequence[tuple[Terms, int, int]], shares: Sequence[_Share
     )
 
 
-def joined_models(models: Sequence[tuple[_Model, int]], patterns: _Patterns) -> Floats:
-    """Covariance of the sum of several parts' model errors, of which a share recurs, with the numbers of the parts.
+def joined_models(models: Sequence[tuple[PartModel, int]], patterns: _Patterns) -> Floats:
+    """Covariance of the sum of several parts' model errors, a share of which is common, with the parts' numbers.
 
-    Where the share is not known, the least covariance above that of none and that of as much as may.
+    Where the share is unknown: the least covariance above both cases, no common error and the largest possible one.
     """
     columns = patterns.number.shape[1]
     if not models:
@@ -441,12 +467,35 @@ def joined_models(models: Sequence[tuple[_Model, int]], patterns: _Patterns) -> 
     cases = []
     for some in ([each for each in models if each[0].known], models):
         left = np.sum([model.covariance for model, _ in models], axis=0) - sum(model.recurs for model, _ in some)
-        scaled = np.zeros((columns, patterns.many))  # deviations of all parts, along the patterns
-        for model, number in some:
-            deviations = np.sqrt(np.maximum(np.diag(model.recurs), 0.0)) * patterns.sign[number]
-            np.add.at(scaled, (np.arange(columns), patterns.number[number]), deviations)
-        cases.append(left + scaled @ patterns.cosines @ scaled.T)
+        numbers = [number for _, number in some]
+        found = np.array([np.diag(model.recurs) for model, _ in some]).reshape(-1, columns)
+        deviations = np.sqrt(np.maximum(found, 0.0)) * patterns.sign[numbers]  # (parts, columns)
+        if (together := _by_lag([model for model, _ in some])) is None:
+            scaled = np.zeros((columns, patterns.many))  # deviations of all parts, along the patterns
+            np.add.at(scaled, (np.arange(columns), patterns.number[numbers]), deviations)
+            cases.append(left + scaled @ patterns.cosines @ scaled.T)
+            continue
+        of = patterns.number[numbers].reshape(-1)
+        both = patterns.cosines[np.ix_(of, of)] * np.outer(deviations, deviations)
+        cases.append(left + np.einsum("icjd,ij->cd", both.reshape(*deviations.shape, *deviations.shape), together))
     return cases[1] if all(model.known for model, _ in models) else above_both(*cases)
+
+
+def _by_lag(models: Sequence[PartModel]) -> Floats | None:
+    """Covariance of the common errors of two parts over its mean, by lag, (parts, parts); None where all are 1.
+
+    Differences from 1 are as large as the parts' own variances leave room for.
+    """
+    lags = [model.lags for model in models if model.lags is not None]
+    if not lags or len(lags) < len(models):
+        return None
+    by_lag = np.mean([each[: min(map(len, lags))] for each in lags], axis=0)
+    whole, recurs = (np.array([np.diag(getattr(m, name)) for m in models]) for name in ("covariance", "recurs"))
+    room = float((whole / np.maximum(recurs, KEPT * whole.max()))[recurs > 0.0].min(initial=by_lag[0]))
+    believed = min(max(room - 1.0, 0.0) / max(float(by_lag[0]) - 1.0, KEPT), 1.0)
+    codes = np.array([model.code for model in models])
+    apart = np.minimum(np.abs(codes[:, None] - codes), len(by_lag) - 1)
+    return np.where(apart == 0, 1.0, 1.0 + believed * (by_lag[apart] - 1.0))
 
 
 def above_both(one: Floats, other: Floats) -> Floats:
@@ -485,7 +534,7 @@ class SourceOfParts(Source):
             source.refuse(amounts)
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
-        """Bounds of a sum: those of every part that it touches, with the tail split evenly between them."""
+        """Bounds of a sum: the sum of the bounds of its parts, each with an equal share of the tail."""
         asked = [(part, source, part.range_of(query)) for part, source in zip(self.parts, self.sources, strict=True)]
         asked = [one for one in asked if one[2].statistics]
         if query.unseen and len(asked) != 1:

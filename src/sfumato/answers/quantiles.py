@@ -66,7 +66,10 @@ class _Search:
 
     @cached_property
     def sums(self) -> tuple[Floats, Floats, Floats]:
-        """T_j by present group and cell, (groups, cells) each: value, least and greatest over spreads inside cells."""
+        """Test statistic T_j = (1 - p) * rows up to cell j - p * rows after it, (groups, cells).
+
+        Its value, its least and its greatest over all ways in which rows may be spread inside cells.
+        """
         groups, p = self.along.evaluation.groups, self.share
         value, low, high = (part[groups.present] for part in self.along.histogram())
 
@@ -102,7 +105,7 @@ class _Search:
         return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[index] else 1.0)
 
     def run(self) -> list[bool]:
-        """Compute the noise of T_j at both ends until the ends rest on computed noise; which groups are determined."""
+        """Locate the interval's end cells of each group, iterating on the noise there; flags of groups with noise."""
         value, _, _ = self.sums
         self.widths, self.errors, self.modelled = [{} for _ in value], [{} for _ in value], [False] * len(value)
         start = np.clip((value < 0.0).sum(axis=1), 0, self.along.axis.size - 1)

@@ -9,25 +9,30 @@ a hundred hours. Contents that aggregate on demand do so by class only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import prod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import ceil, floor, inf, prod
 from typing import Literal, get_args
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain import Domain
-from sfumato.domain.predicates import Box, cover
+from sfumato.domain import Axis, Domain
+from sfumato.domain.predicates import Box, Predicate, cover
+from sfumato.domain.values import ValueSet
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
-from sfumato.schema.parts import missing_of
-from sfumato.sql import Amount, Select
+from sfumato.schema.parts import ROWS
+from sfumato.schema.schema import missing_of
+from sfumato.sql import Amount, Column, Select
 
 Kind = Literal["typical", "guaranteed", "both"]
 KINDS: tuple[str, ...] = get_args(Kind)
 MOST_COMPARED = 2**24  # numbers looked at, over all intervals of an answer, up to which both kinds are worked out
+MUCH_WORK = 2**18  # groups times values, beyond which counts are worked out together where they can be
 OF_A_SUM = 2**12  # of them, as much work as there is besides for the ends of one sum
+NO_SAMPLE = "this kind of release does not tell the error of sampling; ask about this table, without population"
 GUARANTEED = "guaranteed intervals hold for every table: they come from the noise that was drawn and what is always so"
 
 
@@ -37,8 +42,9 @@ class Manner:
 
     interval: "typical", "guaranteed" or "both". possible: clip to values that some table has. simultaneous: all
     intervals hold together. selected: intervals of rows that were shown because of their noisy values account for the
-    selection. unbiased: values are as measured, and intervals reflect noise alone. one_of_many: the confidence is so
-    high that the far tails of all errors matter (answer.py).
+    selection. unbiased: values are as measured, and intervals reflect noise alone. population: intervals are about the
+    population that rows were drawn from. one_of_many: the confidence is so high that the far tails of all errors matter
+    (answer.py). compared: typical intervals give way to guaranteed ones that are narrower.
     """
 
     interval: str = "typical"
@@ -46,11 +52,18 @@ class Manner:
     simultaneous: bool = False
     selected: bool = True
     unbiased: bool = False
+    population: bool = False
     one_of_many: bool = False
+    compared: bool = True
 
     def __post_init__(self) -> None:
         if self.interval not in KINDS:
             raise QueryError(f"an interval is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {self.interval!r}")
+        if self.population and self.interval != "typical":
+            raise QueryError(
+                "a guaranteed interval holds for every table, and what sampling does is no matter of the table; about "
+                "a population ask for typical intervals"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,13 +215,64 @@ class ByClass(Groups):
         return np.asarray(first[np.unravel_index(self.present, self.shape)[self.names.index(name)]], dtype=np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class CountsBySet:
+    """Counts of rows that differ in the set of values of one attribute alone, as GROUP BY a column of groups asks them.
+
+    select: the count of all rows that are alike otherwise. classes: of every value of the attribute, the number of its
+    set; values in none come last. places: the number of each column's set.
+    """
+
+    select: Select
+    classes: Kinds
+    places: dict[Column, int]
+
+    @classmethod
+    def of(cls, select: Select, domain: Domain) -> CountsBySet | None:
+        """Sets of a query of such counts that take MUCH_WORK one by one; None for any other."""
+        columns = dict.fromkeys(select.aggregates)
+        amounts = [amount for column in columns if column.rule is None for amount in column.amounts]
+        boxes = [dict(box.sets) for amount in amounts if amount.of is None for box in amount.predicate.boxes]
+        several = not select.group_by and len(columns) >= max(2, len(select.columns))
+        if not several or not len(columns) == len(amounts) == len(boxes):
+            return None
+        name = next((name for name in boxes[0] if name not in boxes[1] or boxes[1][name] != boxes[0][name]), "")
+        listed = name in domain.names and domain[name].kind == "category" and all(name in box for box in boxes)
+        if not listed or len(columns) * domain[name].size <= MUCH_WORK:
+            return None
+        rests = {Box.of({of: values for of, values in box.items() if of != name}) for box in boxes}
+        rest = Predicate(tuple(rests))
+        counts = {replace(each, name="n", numerator=(replace(each.numerator[0], predicate=rest),)) for each in columns}
+        classes, alike = np.full(domain[name].size, len(columns)), len(rests) == len(counts) == 1
+        for place, box in enumerate(boxes):
+            for cells in _cells_of(domain[name], box[name]):
+                alike &= bool((classes[cells] == len(columns)).all())
+                classes[cells] = place
+        if not alike:
+            return None
+        return cls(Select(tuple(counts), (), rest), {name: classes}, {one: n for n, one in enumerate(columns)})
+
+
+def _cells_of(axis: Axis, values: ValueSet) -> Iterator[slice]:
+    """Cells of a category in a set of values, as runs."""
+
+    def cell(place: tuple[float, int], last: int) -> int:
+        value, after = place
+        if value == inf:
+            return last if after else axis.places
+        return 0 if value == -inf else floor(value) + 1 if after else ceil(value)
+
+    for low, high in values.spans:
+        yield slice(cell(low, axis.size), cell(high, axis.size))
+
+
 def kinds_asked(select: Select, schema: Schema) -> Kinds:
     """Value classes that a query distinguishes, by attribute in order of name: class of each value, (axis size,)."""
     domain = schema.domain
     kinds: dict[str, Codes] = {}
     names = {*select.group_by, *(name for amount in select.amounts for name in amount.predicate.names)}
     counted = {name for column in select.aggregates for _, values in column.counted_by for name in values}
-    valued = counted | {a.of for a in select.amounts if a.of is not None and a.of not in schema.measures}
+    valued = counted | {a.of for a in select.amounts if a.of is not None and a.of not in schema.summed}
     names |= valued
     for name in sorted(names):
         axis, classes = domain[name], np.zeros(domain[name].size, dtype=np.int64)
@@ -317,9 +381,12 @@ def cell_weights(amount: Amount, schema: Schema, codes: Mapping[str, Codes], siz
         if amount.present is not None:
             parts[missing_of(amount.present)] = _less(share, sure, exact)
         return {of: weights.times(amount.factor) for of, weights in parts.items()}
+    if amount.of == ROWS:
+        weights = Weights.exactly(share) if exact else Weights(share, sure, possible)
+        return {ROWS: weights.times(amount.factor * float(schema.summed[ROWS].step))}
     torn = possible - sure
-    if amount.of in schema.measures:
-        measure = schema.measures[amount.of]
+    if amount.of in schema.summed:
+        measure = schema.summed[amount.of]
         step, centre = float(measure.step), float(measure.centre)
         if exact:
             parts = {amount.of: Weights.exactly(share * step), "count": Weights.exactly(share * centre)}
@@ -368,7 +435,7 @@ def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[F
     domain = schema.domain
     groups = [domain[name].size for name in group_by] if amount.grouped else []
     value, possible = np.zeros(groups), np.zeros(groups)
-    valued = None if amount.of in schema.measures else amount.of  # the attribute whose own values are summed
+    valued = None if amount.of in schema.summed else amount.of  # the attribute whose own values are summed
     for box in amount.predicate.boxes:
         shares, touched = np.ones(groups), np.ones(groups)
         for axis in domain:

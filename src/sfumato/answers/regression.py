@@ -1,4 +1,4 @@
-"""Least squares from a release: coefficients with intervals from the noise of the sums that they rest on.
+"""Least squares, logistic and Poisson regression from a release, with intervals from the noise of the sums behind them.
 
 With X the design matrix over rows and y the outcome, beta = (X'X)^-1 X'y. The entries of X'X and X'y are sums over
 cells, linear in what was measured: unbiased, with known noise and, where a model filled in, known model error, all with
@@ -9,16 +9,19 @@ their correlations. beta is a function of them with gradient
 so its interval is that of function_interval.py; noise in X'X (errors in variables) is in it. An interval exists where
 the part of a predictor that the others do not explain, 1 / ((X'X)^-1)_jj, is surely positive.
 
-The truth is least squares on the rows of the table. With `population` the rows are taken as drawn from a population:
-the usual sampling variance s^2 (X'X)^-1 is added, as an independent normal error.
+A generalised linear model with mean m(eta), eta = X beta, solves X'(y - m(eta)) = 0, an equation that is linear in the
+counts and so unbiased under noise. Newton's method solves it as least squares with weights m' and outcome eta + (y - m)
+/ m' (McCullagh, Nelder 1989); at the solution those sums and their noise give intervals as above.
+
+The truth is the same model on the rows of the table. With `population` the rows are taken as drawn from a population:
+the sampling error of X'(y - m) is added, with covariance sum of x x' (y - m)^2 (sandwich; White 1980), as normal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
-from math import hypot, inf, isnan, nan, prod, sqrt
+from math import hypot, inf, isfinite, isnan, nan, prod, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +29,9 @@ import numpy as np
 
 from sfumato.answers.design import Design, read_formula
 from sfumato.answers.evaluate import Evaluation, Sum
-from sfumato.answers.fieller import NORMAL, SMOOTH, Functional, Noises, Term, side_by_side
+from sfumato.answers.fieller import Functional, Noises, Term, normal_terms, side_by_side
 from sfumato.answers.function_interval import Function, function_interval
-from sfumato.answers.question import ByStatistic, Groups, cell_weights, kinds_asked
+from sfumato.answers.question import ByStatistic, Groups, cell_weights, kinds_asked, total
 from sfumato.answers.results import Estimate
 from sfumato.answers.spreads import times
 from sfumato.arrays import Floats
@@ -43,13 +46,16 @@ if TYPE_CHECKING:
     from sfumato.answers.answer import Viewed
 
 MOST_CELLS = 2**18  # of all columns of a model together
+ROUNDS = 50  # of Newton's method, in which a model settles or has no solution
+LONGEST = 4.0  # step of eta in a round, so that exponentials do not run away
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Fitted linear model. It prints as a table; `estimates` are by name of a coefficient.
+    """Fitted model. It prints as a table; `estimates` are by name of a coefficient.
 
-    rows: estimate of the number of rows. r_squared: nan where the outcome is a measure, of which no squares are known.
+    rows: estimate of the number of rows. r_squared: of least squares; nan where the outcome is a measure, of which no
+    squares are known.
     """
 
     design: Design
@@ -88,7 +94,13 @@ class Regression:
                 if str(value) not in map(str, labels):
                     raise QueryError(f"{value!r} is no value of {factor.attribute}")
                 at[place] *= str(labels[factor.value]) == str(value)
-        return self._solved.estimate(at)
+        linear, family = self._solved.estimate(at), self.design.family
+        if family.name == "linear":
+            return linear
+        value, low, high = (float(family.mean(np.array(one))) for one in (linear.value, linear.low, linear.high))
+        steep = float(family.slope(np.array(linear.value)))
+        noise, model = steep * linear.noise, steep * linear.model
+        return Estimate(value, hypot(noise, model), low, high, self.confidence, noise, model)
 
     def __str__(self) -> str:
         """Table as statistical programs print it."""
@@ -97,7 +109,7 @@ class Regression:
         ends = f"[{tail:.3g}", f"{1.0 - tail:.3g}]"
         width = max(map(len, self.design.names))
         lines = [
-            f"{'Least squares from a release':^{width + 66}}".rstrip(),
+            f"{self.design.family.title:^{width + 66}}".rstrip(),
             "=" * (width + 66),
             f"Formula: {self.design.formula}",
             f"Rows: {self.rows.value:,.0f} ± {self.rows.stderr:,.0f}"
@@ -123,11 +135,17 @@ class Regression:
 
 
 def regress(
-    content: Viewed, formula: str, *, where: str | None = None, confidence: float = 0.95, population: bool = False
+    content: Viewed,
+    formula: str,
+    *,
+    where: str | None = None,
+    confidence: float = 0.95,
+    population: bool = False,
+    family: str = "linear",
 ) -> Regression:
-    """Fit a linear model by least squares on a release's cells. where: condition as behind WHERE in SQL."""
+    """Fit a model on a release's cells. where: condition as behind WHERE in SQL. family: as in `read_formula`."""
     schema = content.schema
-    design = read_formula(formula, schema)
+    design = read_formula(formula, schema, family)
     rows = _rows(design, where, schema)
     measured = design.outcome not in schema.domain
     names = design.attributes if measured else (*design.attributes, design.outcome)
@@ -139,13 +157,23 @@ def regress(
             f"the columns of this model have more than {MOST_CELLS:,} combinations of values; take fewer columns, or "
             "coarser ones"
         )
-    evaluation = Evaluation(content.view(kinds), Groups.of(select, schema.domain), confidence)
+    sets = {one.union(rows.names) & {*kinds} for one in design.sets(schema)}
+    try:
+        view, together = content.measured_view(kinds, sets), frozenset(kinds) in sets
+    except QueryError as refusal:
+        if family != "linear":
+            raise QueryError(
+                f"a {family} model needs its columns measured together, by cells, residual or a workload: {refusal}"
+            ) from None
+        view, together = content.view(kinds), True
+    evaluation = Evaluation(view, Groups.of(select, schema.domain), confidence)
     if evaluation.view.suppressed is not None:
         raise QueryError("a release that holds only cells above a threshold has no regression; take another mechanism")
     with np.errstate(all="ignore"):
-        solved = _Solved(design, rows, evaluation, population)
+        solved = _Solved(design, rows, evaluation, population, together)
         estimates = dict(zip(design.names, map(solved.estimate, np.eye(len(design.columns))), strict=True))
-        counted = evaluation.evaluate(Column("n", (Amount(rows, None, present=solved.present),)))[0]
+        of_rows = (Amount(rows, None, present=solved.present),)
+        counted = evaluation.evaluate(Column("n", of_rows, scale=schema.count_step))[0]
     return Regression(
         design, estimates, counted, solved.r_squared, confidence, population, tuple(solved.notes()), solved
     )
@@ -163,14 +191,19 @@ def _rows(design: Design, where: str | None, schema: Any) -> Predicate:
 
 
 class _Solved:
-    """Sums of squares and products of a design, their noise, and functions of the solution."""
+    """Sums of squares and products of a design, their noise, and functions of the solution.
 
-    def __init__(self, design: Design, rows: Predicate, evaluation: Evaluation, population: bool) -> None:
-        self.design, self.evaluation, self.population = design, evaluation, population
+    together: whether cells are those of all columns at once, and not what sums of two columns add up to.
+    """
+
+    def __init__(
+        self, design: Design, rows: Predicate, evaluation: Evaluation, population: bool, together: bool
+    ) -> None:
+        self.design, self.evaluation, self.population, self.together = design, evaluation, population, together
         schema, cells = evaluation.view.schema, evaluation.view.cells
         measure = None if design.outcome in schema.domain else schema.measures[design.outcome]
         self.present = design.outcome if measure is not None and measure.missing == "keep" else None
-        counts = cell_weights(Amount(rows, None, present=self.present), schema, cells.codes, cells.size)
+        self.counts = cell_weights(Amount(rows, None, present=self.present), schema, cells.codes, cells.size)
         columns = [
             prod(
                 (one.along(schema.domain)[cells.codes[one.attribute]] for one in column.factors),
@@ -179,33 +212,68 @@ class _Solved:
             for column in design.columns
         ]
         self.scale = np.array([max(float(np.abs(column).max(initial=0.0)), 1e-300) for column in columns])
-        scaled = [column / scale for column, scale in zip(columns, self.scale, strict=True)]
-        outcome, squares = self._outcome(rows, counts)
-        size = len(columns)
-        self.upper = np.triu_indices(size)
-        weights = [_by(counts, scaled[i] * scaled[j]) for i, j in zip(*self.upper, strict=True)]
-        weights += [_by(outcome, column) for column in scaled]
-        weights += [] if squares is None else [squares]
+        self.scaled = np.stack(columns, axis=1) / self.scale  # (cells, columns)
+        self.outcome, self.y = self._outcome(rows)
+        self.upper = np.triu_indices(len(columns))
+        self.eta = self._settled()
+        weights = [*self._weights(self.eta), *([] if self.y is None else [_by(self.counts, self.y * self.y)])]
         sums = [Sum(split, {}, {}, np.zeros(1)) for split in weights]
         self.sums = [Functional(*(float(part[0]) for part in evaluation.values_of(one))) for one in sums]
         self.terms = evaluation.terms(sums)[0]
         self.values = np.array([one.value for one in self.sums])
-        self.squared = squares is not None
-        if population and not self.squared:
+        if population and self.y is None:
             raise QueryError(
                 "the outcome is a measure, of whose squares nothing is known, and so of its spread in a population; "
                 "declare it as an attribute too, or ask about this table"
             )
 
-    def _outcome(self, rows: Predicate, counts: ByStatistic) -> tuple[ByStatistic, ByStatistic | None]:
-        """Weights of the sum of the outcome, and of its squares where it is an attribute."""
+    def _outcome(self, rows: Predicate) -> tuple[ByStatistic, Floats | None]:
+        """Weights of the sum of the outcome, and its value in each cell, (cells,), where it is an attribute."""
         schema, cells = self.evaluation.view.schema, self.evaluation.view.cells
         if self.design.outcome not in schema.domain:
             return cell_weights(Amount(rows, self.design.outcome), schema, cells.codes, cells.size), None
         axis = schema.domain[self.design.outcome]
-        middle = np.arange(axis.size) * 1.0 if axis.kind == "boolean" else axis.amounts[1]
+        truth = axis.kind == "boolean" or self.design.family.name == "logistic"
+        middle = np.arange(axis.size) * 1.0 if truth else axis.amounts[1]
         y = np.asarray(middle, dtype=np.float64)[cells.codes[self.design.outcome]]
-        return _by(counts, y), _by(counts, y * y)
+        return _by(self.counts, y), y
+
+    def _weights(self, eta: Floats) -> list[ByStatistic]:
+        """Weights of the sums X'WX, above the diagonal by rows, and X'Wz of the least squares of a Newton step."""
+        steep, columns = self.design.family.slope(eta), self.scaled.T
+        weights = [_by(self.counts, steep * columns[i] * columns[j]) for i, j in zip(*self.upper, strict=True)]
+        rest = steep * eta - self.design.family.mean(eta)
+        if not rest.any():  # of least squares
+            return [*weights, *(_by(self.outcome, column) for column in columns)]
+        return [*weights, *(total([_by(self.outcome, column), _by(self.counts, column * rest)]) for column in columns)]
+
+    def _settled(self) -> Floats:
+        """Linear predictor of each cell at the solution of the estimating equation, (cells,), by Newton's method."""
+        family, values = self.design.family, self.evaluation.view.cells.values
+        eta = np.zeros(len(self.scaled))
+        if family.name == "linear":
+            return eta
+        beta = np.zeros(len(self.scale))
+        for _ in range(ROUNDS):
+            split = self._weights(eta)
+            gram, right = self.normal(np.array([sum(w.value @ values[of] for of, w in one.items()) for one in split]))
+            if not np.isfinite(gram).all():
+                break
+            spectrum = np.linalg.eigvalsh(gram)
+            if spectrum[0] <= len(gram) * np.finfo(float).eps * spectrum[-1]:  # singular but for rounding
+                break
+            step = np.linalg.solve(gram, right) - beta
+            longest = float(np.abs(self.scaled @ step).max(initial=0.0))
+            if not isfinite(longest):
+                break
+            beta = beta + step * min(1.0, LONGEST / max(longest, LONGEST))
+            eta = np.asarray(self.scaled @ beta)
+            if longest <= 1e-10 * (1.0 + float(np.abs(eta).max(initial=0.0))):
+                return eta
+        raise QueryError(
+            f"this {family.name} model has no solution on the noisy counts: some of its groups have too few rows, or "
+            "its predictors tell the outcome; take fewer or coarser columns, or a release with a larger epsilon"
+        )
 
     def normal(self, sums: Floats) -> tuple[Floats, Floats]:
         """X'X, (columns, columns), and X'y, (columns,), of scaled columns."""
@@ -271,17 +339,18 @@ class _Solved:
     def r_squared(self) -> float:
         """Share of the outcome's variance that the model explains, on the release's estimates."""
         gram, right = self.normal(self.values)
-        rest = self._left(gram, right)
-        total = self._about_mean()
-        return min(max(1.0 - rest / total, 0.0), 1.0) if self.squared and total > 0.0 else nan
+        if self.y is None or self.design.family.name != "linear":
+            return nan
+        rest, about_mean = self._left(gram, right), self._about_mean()
+        return min(max(1.0 - rest / about_mean, 0.0), 1.0) if about_mean > 0.0 else nan
 
     def _left(self, gram: Floats, right: Floats) -> float:
         """Residual sum of squares."""
-        return float(self.values[-1] - right @ np.linalg.lstsq(gram, right, rcond=None)[0]) if self.squared else nan
+        return float(self.values[-1] - right @ np.linalg.lstsq(gram, right, rcond=None)[0])
 
     def _about_mean(self) -> float:
         """Sum of squares of the outcome about its mean, or about 0 of a model without an intercept."""
-        if not self.squared or self.design.columns[0].factors:
+        if self.design.columns[0].factors:
             return float(self.values[-1])
         gram, right = self.normal(self.values)
         return float(self.values[-1] - right[0] ** 2 / gram[0, 0])
@@ -292,22 +361,27 @@ class _Solved:
         return side_by_side([*(self.terms or ()), *self._sampling()])
 
     def _sampling(self) -> list[Term]:
-        """Sampling errors of X'y, with covariance s^2 X'X."""
-        if not self.population:
+        """Sampling errors of X'(y - m), with covariance sum of x x' (y - m)^2 over rows."""
+        if not self.population or self.y is None:
             return []
-        gram, right = self.normal(self.values)
-        rows = float(gram[0, 0]) * self.scale[0] ** 2 if not self.design.columns[0].factors else inf
-        free = max(rows - len(self.scale), 1.0)
-        variance = max(self._left(gram, right), 0.0) / free * gram
-        values, vectors = np.linalg.eigh(variance)
-        found = []
-        for value, vector in zip(values, vectors.T, strict=True):
-            if value > 0.0:
-                weights = np.zeros(len(self.sums))
-                entries = len(self.upper[0])
-                weights[entries : entries + len(vector)] = vector * sqrt(value) / SMOOTH
-                found.append(replace(Term.of(NORMAL, 1, *np.repeat(weights, 3).tolist()), model=True))
-        return found
+        eta = self.eta
+        if self.design.family.name == "linear":
+            eta = self.scaled @ np.linalg.lstsq(*self.normal(self.values), rcond=None)[0]
+        cells = self.evaluation.view.cells
+        counts = sum(weights.value * cells.values[of] for of, weights in self.counts.items())
+        left = counts * (self.y - self.design.family.mean(eta)) ** 2
+        rows, size = float(np.sum(counts)), len(self.scale)
+        covariance = (self.scaled.T * left) @ self.scaled * max(rows / (rows - size), 1.0)
+        if not self.together:  # squares of residuals are about all columns at once
+            gram, right = self.normal(self.values)
+            covariance = gram * max(self._left(gram, right), 0.0) / max(rows - size, 1.0)
+        if (whole := self.evaluation.view.schema.population) is not None:
+            covariance *= max(1.0 - float(cells.values["count"].sum()) / whole, 0.0)
+        values, vectors = np.linalg.eigh(covariance)
+        every = np.zeros((len(self.sums), len(self.sums)))
+        inside = slice(len(self.upper[0]), len(self.upper[0]) + size)
+        every[inside, inside] = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return normal_terms(every, np.repeat(np.arange(len(self.sums)), 3), model=True)
 
     def _inside_bins(self, at: Floats) -> float:
         """Error of a coefficient from rows inside bins, to second order in their widths (bivariate.py)."""
@@ -332,7 +406,10 @@ class _Solved:
         used += [name for name in [self.design.outcome] if name in domain and domain[name].kind != "boolean"]
         binned = [name for name in dict.fromkeys(used) if (domain[name].amounts[2] > domain[name].amounts[0]).any()]
         if self.terms is not None and any(term.model for term in self.terms):
-            yield "part of these errors is what the release's model may be off by; --workload narrows it"
+            yield (
+                "not all that these slopes need was measured: they rest on the release's model, which takes weak "
+                "dependence for none, so that intervals may hold less often; --workload measures columns together"
+            )
         if binned:
             yield f"{' and '.join(binned)}: rows are taken at the middle of their bin"
         if not self.population:

@@ -360,7 +360,7 @@ def _texts(cell: Cell, errors: bool) -> list[str]:
         return [f"{cell:,.6g}"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
-    decimals = 0 if math.isnan(cell.value) or cell.dates else decimals_for(cell.stderr)
+    decimals = 0 if math.isnan(cell.value) or cell.dates or _nearly_whole(cell) else decimals_for(cell.stderr)
     intervals = [_interval(cell, (cell.low, cell.high), decimals)]
     intervals += [] if cell.sure is None else [_interval(cell, cell.sure, decimals)]
     if math.isnan(cell.value):
@@ -371,6 +371,11 @@ def _texts(cell: Cell, errors: bool) -> list[str]:
     else:
         texts = [_number(cell.value, decimals), _number(cell.stderr, decimals), *intervals]
     return texts if errors else texts[:1]
+
+
+def _nearly_whole(cell: Estimate) -> bool:
+    """Whether a number and its ends are whole, and its error too small to print."""
+    return cell.stderr < 1e-6 and all(math.isfinite(x) and x == round(x) for x in (cell.value, cell.low, cell.high))
 
 
 def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:
@@ -405,7 +410,7 @@ def as_json(records: list[dict[str, Any]]) -> str:
 
 
 def as_full_json(result: Result, guarantee: Mapping[str, Any]) -> str:
-    """The rows as `as_json` has them, and beside them what a reader of the numbers should know.
+    """JSON of the rows (`as_json`) with notes, confidence and guarantee.
 
     guarantee: its record, of types that JSON knows.
     """

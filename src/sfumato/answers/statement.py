@@ -24,7 +24,7 @@ import numpy as np
 
 from sfumato.answers.answer import difference_notes, moment_of, of_each, said_once
 from sfumato.answers.noise_sum import NONE, check_confidence
-from sfumato.answers.question import Groups, Manner
+from sfumato.answers.question import NO_SAMPLE, Groups, Manner
 from sfumato.answers.results import Estimate, Result
 from sfumato.answers.table_values import Row, done, known_for_sure, shown, work_out
 from sfumato.domain import Domain
@@ -339,7 +339,7 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
     check_confidence(confidence)
     if isinstance(statement, SyntheticRows):
         raise QueryError("synthetic rows have no intervals of any kind; ask for an aggregate")
-    level, note = confidence, tuple[str, ...]()
+    level, note = confidence, population_notes(content) if manner.population else ()
     if manner.simultaneous:
         selects = selects_of(statement)
         numbers = sum(
@@ -347,11 +347,12 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
         )
         # One number for each group that depends on its own cells alone has noises of its own.
         own = len(selects) == 1 and all(amount.grouped for amount in selects[0].amounts)
-        apart = own and len(set(selects[0].aggregates)) == 1 and content.independent
+        apart = own and len(set(selects[0].aggregates)) == 1 and content.independent and not manner.population
         level = of_each(confidence, numbers, apart=apart)
-        joint = content.together(selects[0], confidence) if len(selects) == 1 and not apart else None
+        alone = len(selects) == 1 and not apart and not manner.population
+        joint = content.together(selects[0], confidence) if alone else None
         level, by_joint = (joint, True) if joint is not None and joint < level else (level, False)
-        note = (_said(numbers, confidence, level) + (JOINT if by_joint else ""),)
+        note = (*note, _said(numbers, confidence, level) + (JOINT if by_joint else ""))
 
     def run(kind: str, chosen: Choices = ()) -> Answered:
         # Guaranteed ends are within what is possible; beside them typical ones are, too, so that like stands by like.
@@ -392,13 +393,26 @@ def run_in_manner(statement: Statement, content: Content, confidence: float, man
     return replace(result, confidence=confidence, notes=(*result.notes, *said, *note))
 
 
+def population_notes(content: Content) -> tuple[str, ...]:
+    """Notes on intervals about a population; refused where rows cannot be taken as a sample."""
+    if content.newest is not content:
+        raise QueryError("the periods of a series are no one sample of a population; ask a single release")
+    unit, size = content.schema.privacy_unit, content.schema.population
+    told = "" if size is None else f" of {size:,}, of which the sample is a part that needs no guessing"
+    one = "" if unit.contributions == 1 else f"; several rows of one {unit.column} make it larger than that"
+    return (
+        f"intervals are about the population{told}: the error of drawing rows one by one is in them beside the noise"
+        f"{one}; a count is that of a sample of this size",
+    )
+
+
 def text_in_manner(sql: str, content: Content, confidence: float, manner: Manner) -> Result | None:
     """Answer of a content that parses statements itself; None where it does not accept this one."""
     own = content.answer_text(sql, confidence)
     if own is None:
         return None
-    if manner.interval != "typical":
-        raise QueryError(NONE)
+    if manner.interval != "typical" or manner.population:
+        raise QueryError(NO_SAMPLE if manner.population else NONE)
     if not manner.simultaneous:
         return own
     numbers = sum(isinstance(cell, Estimate) for row in own.rows for cell in row)

@@ -20,7 +20,7 @@ from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.measurement import Noise
 from sfumato.schema import Schema
-from sfumato.schema.parts import missing_of
+from sfumato.schema.schema import missing_of
 from sfumato.sql import Amount
 
 
@@ -58,7 +58,7 @@ class Suppressed:
         """Weights of an amount on the remainder, by group. group: of each published cell, (cells,)."""
         schema = self.schema
         everywhere, possible, sure = volume(amount, schema, groups.names)
-        measured = amount.of in schema.measures
+        measured = amount.of in schema.summed
         plain = replace(amount, of=None if measured else amount.of, factor=1.0, present=None)
         published = cell_weights(plain, schema, cells.codes, cells.size)["count"].value
         touched = cell_weights(replace(plain, of=None), schema, cells.codes, cells.size)["count"].high
@@ -80,7 +80,7 @@ class Suppressed:
         if amount.present is not None:
             weights[missing_of(amount.present)] = _less(some if sure else share, sure)
         if measured and amount.of is not None:
-            measure = schema.measures[amount.of]
+            measure = schema.summed[amount.of]
             step, centre = float(measure.step), float(measure.centre)
             if sure:
                 weights = {amount.of: Weights.exactly(some * step), "count": Weights.exactly(some * centre)}
@@ -125,8 +125,8 @@ def _value_bounds(amount: Amount, schema: Schema) -> tuple[float, float]:
     """Least and greatest value that a single row can add to an amount, before its factor."""
     if amount.of is None:
         return 1.0, 1.0
-    if amount.of in schema.measures:
-        measure = schema.measures[amount.of]
+    if amount.of in schema.summed:
+        measure = schema.summed[amount.of]
         return float(measure.lower), float(measure.upper)
     least, _, greatest = schema.domain[amount.of].amounts
     return float(least.min()), float(greatest.max())

@@ -16,9 +16,9 @@ from typing import Any
 from sfumato.answers.results import Estimate
 from sfumato.domain import EPOCH
 from sfumato.errors import QueryError
-from sfumato.sql.table import row_steps
+from sfumato.sql.table import flatten
+from sfumato.sql.table.flatten import Orders
 from sfumato.sql.table.plan import Step
-from sfumato.sql.table.row_steps import Orders
 from sfumato.sql.values import functions
 from sfumato.sql.values.dates import as_date, as_moment
 from sfumato.sql.values.tree import ERROR, Tree, evaluate
@@ -208,7 +208,7 @@ Row = list[Any]
 
 def done(step: Step, rows: list[Row], orders: Orders) -> list[Row]:
     """Apply a step to the rows of an answer: filter, limit, sort, distinct or rank."""
-    return row_steps.done(step, rows, orders, _comparable)
+    return flatten.done(step, rows, orders, _comparable)
 
 
 def _comparable(tree: Tree, row: Any) -> Any:

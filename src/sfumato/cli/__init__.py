@@ -1,4 +1,4 @@
-"""The command line: one module a command, all of them light until they run."""
+"""The command line: commands by name, and the module of each, which is loaded when that command is asked for."""
 
 from __future__ import annotations
 
@@ -6,16 +6,45 @@ import atexit
 import gc
 import os
 import sys
-from copy import copy
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
 from sfumato.plain_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from typer import Typer
+
+COMMANDS = {  # of each command: the module and the function, and its line in the list of commands
+    "demo": ("sfumato.cli.demo", "demo", "Try everything on a made-up census whose truth is known."),
+    "init": ("sfumato.cli.init", "init", "Draft a schema from column names, types and your answers."),
+    "discover": (
+        "sfumato.cli.discover",
+        "discover",
+        "Fill the blanks of a draft from the table, privately. Costs budget.",
+    ),
+    "check": ("sfumato.cli.check", "check", "Show what a schema would drop, clip or not read. Not private."),
+    "plan": ("sfumato.cli.plan", "plan", "Show how large errors will be, before any release."),
+    "release": ("sfumato.cli.release", "release", "Publish a table as one file that anyone may query."),
+    "query": ("sfumato.cli.query", "query", "Ask a release in SQL. Every number has an error bar."),
+    "info": ("sfumato.cli.info", "info", "Describe a release: columns, guarantee, typical errors."),
+    "sample": ("sfumato.cli.sample", "sample", "Draw synthetic rows from a release."),
+    "predict": ("sfumato.cli.sample", "predict", "Predict your own rows with a published model."),
+    "report": ("sfumato.cli.info", "report", "Write one HTML page about a release, for any reader."),
+    "compare": ("sfumato.cli.compare", "compare", "Find the differences between two releases that are real."),
+    "combine": ("sfumato.cli.compare", "combine", "Fuse releases of one table, or add up those of disjoint tables."),
+    "certificate": ("sfumato.cli.info", "certificate", "Print what a release promises, as text, JSON or JSON-LD."),
+    "keygen": ("sfumato.cli.info", "keygen", "Make a pair of keys to sign releases with."),
+    "sign": ("sfumato.cli.info", "sign", "Sign a release with your key."),
+    "serve": ("sfumato.serve.cli", "serve", "Explore releases in the browser, or by a JSON API."),
+    "audit": ("sfumato.lab.cli.audit", "audit", "Attack the mechanisms and report violations of privacy."),
+    "reproduce": ("sfumato.lab.cli.audit", "reproduce", "Repeat the experiments of the papers on synthetic tables."),
+    "completion": ("sfumato.cli.shared", "completion", "Print a script that makes your shell complete commands."),
+    "schema": ("sfumato.cli.schema", "app", "Find the mistakes in a schema file, or help an editor to."),
+    "ledger": ("sfumato.cli.ledger", "app", "Show budgets and what was spent, or set a dataset's total."),
+    "series": ("sfumato.cli.series", "app", "List a series, take a part out, or add one."),
+}
 
 
 def command() -> None:
@@ -71,29 +100,50 @@ def main() -> None:
 
 
 def run() -> None:
-    from sfumato.cli.app import app
     from sfumato.cli.shared import EXIT_CODE, Interrupted, begin
 
     begin()
+    names = [word for word in sys.argv[1:] if not word.startswith("-")][:1]
     if "_SFUMATO_COMPLETE" in os.environ:
-        from sfumato.cli.completion import prepare
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
-        prepare()
+        completion_init()  # no other call needs what this loads
+        names = list(COMMANDS)
     try:
-        only(app, sys.argv[1:2])(complete_var="_SFUMATO_COMPLETE")
+        application(names)(complete_var="_SFUMATO_COMPLETE")
     except Interrupted as stopped:
         _fail(str(stopped), EXIT_CODE, "interrupted")
 
 
-def only(app: Typer, names: Sequence[str]) -> Typer:
-    """Restrict the application to the commands asked for, so that others need not be inspected; all, if none was."""
-    commands = [one for one in app.registered_commands if one.name in names]
-    groups = [one for one in app.registered_groups if one.name in names]
-    if not commands and not groups:
-        return app
-    few = copy(app)
-    few.registered_commands, few.registered_groups = commands, groups
-    return few
+def application(names: Collection[str] = tuple(COMMANDS)) -> Typer:
+    """The command line, with the code of the commands of these names; the others are listed and do nothing."""
+    import typer
+
+    from sfumato.cli.shared import HELP, Stoppable, version
+
+    app = typer.Typer(
+        name="sfumato",
+        cls=Stoppable,
+        help="Publish a private table once, safely. Anyone can then query the release, with honest error bars.",
+        epilog=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name, (module, function, line) in COMMANDS.items():
+        found: Any = getattr(import_module(module), function) if name in names else _listed
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, help=line, no_args_is_help=True)
+        else:
+            app.command(name, short_help=line)(found)
+    app.callback(invoke_without_command=True)(version)
+    return app
+
+
+def _listed() -> None:
+    """A command that another call loads."""
 
 
 def _fail(message: str, code: int = 1, kind: str = "refused") -> None:

@@ -141,46 +141,67 @@ def show(found: Checked, schema: Schema, period: str | None = None) -> None:
     else:
         others = f"none of whoever was in {promise.most} others"
         say(f"A release would count at most {counted(found.counted, 'row')}: {others}.")
+    if schema.known and (stated := round(schema.known[0].counts.sum())) != found.counted:
+        say(f"The schema's facts say {counted(stated, 'row')}: {abs(stated - found.counted):,} off.")
+    for name, many, value, stated, rows_found in found.against_facts:
+        differ = f"{counted(many, 'value')} of the schema's facts on {name} {'differs' if many == 1 else 'differ'}"
+        say(f"{differ}, most of all {value!r}: stated {stated:,}, found {rows_found:,}.")
     say()
     say(bold=MARK)
     say(WHY)
 
 
-_NO_VALUES = re.compile(
-    r"n\.?\s*/?\s*a\.?|#n/a|k\.\s*a\.|keine angabe|[-–—.?*]+|null|none|nil|missing|unknown|-?9{1,4}", re.I
-)
+_NO_VALUES = r"n\.?\s*/?\s*a\.?|#n/a|k\.\s*a\.|keine angabe|[-–—.?*]+|null|none|nil|missing|unknown|-?9{1,4}"
 _NUMBER = r"[+-]?\s*\d[\d.,'’ \u00a0]*"
 _UNIT = r"[^\W\d_]{1,10}|[^\w\s+.,'-]{1,3}"
-_WITH_UNIT = re.compile(rf"\s*(?:[+-]?\s*(?P<before>{_UNIT})\s*{_NUMBER}|{_NUMBER}?(?P<after>{_UNIT}))\s*")
+_WITH_UNIT = rf"\s*(?:[+-]?\s*(?P<before>{_UNIT})\s*{_NUMBER}|{_NUMBER}?(?P<after>{_UNIT}))\s*"
 
 
 def _hint(part: Part) -> str:
-    """Suggest what could make unreadable values readable, or keep words for missing values apart."""
+    """Suggest a schema change by which unreadable values can be read, or count as missing."""
     texts = [text for text, _ in part.odd]
-    hints = [_in_file("missing", [text.strip() for text in texts if _NO_VALUES.fullmatch(text.strip())])]
+    hints = [_in_file("missing", [text.strip() for text in texts if re.fullmatch(_NO_VALUES, text.strip(), re.I)])]
     if part.unreadable and part.kind not in ("date", "boolean"):
-        units = [found[1] or found[2] for text in texts if (found := _WITH_UNIT.fullmatch(text))]
+        units = [found[1] or found[2] for text in texts if (found := re.fullmatch(_WITH_UNIT, text))]
         hints.append(_in_file("strip", units))
-    return "".join(hints) or _hint_of_form(part)
+    return "".join(hints) + _hint_of_form(
+        part, [text for text in texts if not re.fullmatch(_NO_VALUES, text.strip(), re.I)]
+    )
 
 
 def _in_file(key: str, words: list[str]) -> str:
     """Suggest a key of the schema's `file`, with words that were met."""
-    import yaml
-
     if not words:
         return ""
-    flow = yaml.safe_dump({key: list(dict.fromkeys(words))}, default_flow_style=True, allow_unicode=True, width=2**31)
     means = "stand for no value" if key == "missing" else "are units"
-    return f"; if these {means}, write into the schema: file: {flow.strip()}"
+    return f"; if these {means}, write into the schema: file: {_flow({key: list(dict.fromkeys(words))})}"
 
 
-def _hint_of_form(part: Part) -> str:
-    if part.unreadable and part.kind == "date":
-        form = shlex.quote(_form([text for text, _ in part.odd]))
-        return f"; if dates are written so, state the form, such as --dates {form}"
-    if part.unreadable and any(re.search(r"\d[.,' ]\d", text) for text, _ in part.odd):
-        return "; if numbers are written so, state it, such as --decimal , --thousands ."
+def _flow(value: object) -> str:
+    """A value as YAML on one line."""
+    import yaml
+
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=2**31)
+    return text.strip()
+
+
+_TRUE, _FALSE = ("ja", "j", "oui", "si", "sì", "sí", "wahr", "vrai", "on"), ("nein", "non", "falsch", "faux", "off")
+
+
+def _hint_of_form(part: Part, texts: list[str]) -> str:
+    """Suggest how dates, numbers and truth values are written, from texts that stand for a value."""
+    if not part.unreadable or not texts:
+        return ""
+    if part.kind == "date":
+        return f"; if dates are written so, state the form, such as --dates {shlex.quote(_form(texts))}"
+    if part.kind == "boolean":
+        means = {text: text.strip().lower() in _TRUE for text in texts if text.strip().lower() in (*_TRUE, *_FALSE)}
+        words = _flow({"map": means or dict(zip(texts, (True, False), strict=False))})
+        return f"; if these mean true and false, say which in the schema: {part.name.partition('.')[2]}: {words}"
+    if any(re.search(r"\d[,' \u00a0]\d|\d\.\d+[.,]", text) for text in texts):
+        english = all(re.search(r",\d{3}(\D|$)", text) for text in texts if "," in text)
+        form = "--thousands ," if english and any("," in text for text in texts) else "--decimal , --thousands ."
+        return f"; if numbers are written so, state it, such as {form}"
     return ""
 
 

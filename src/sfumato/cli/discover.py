@@ -191,6 +191,13 @@ def _tell(done: Discovery, wish: Wish, out: Path) -> None:
         return
     say(": what was bought is marked there, with its receipt.", bold=str(out))
     show_table(("blank", "found", "told"), [_row(one) for one in done.findings], left=(0, 1, 2))
+    for one in done.findings:
+        if one.numbers is not None:
+            least, most = one.numbers
+            say(
+                f"All values found of {one.blank.name} are whole numbers, from {least} to {most}. If it is one, write "
+                "its type as integer, with bounds, in place of the list."
+            )
     if done.left:
         say(f"Still blank: {', '.join(done.left)}. Fill it in by hand, or spend more.")
     what = f"epsilon {exact(done.cost.epsilon)}" + (f" and delta {exact(done.cost.delta)}" if done.cost.delta else "")

@@ -1,18 +1,39 @@
-"""Command `sfumato info`: describe a release's columns, guarantee, rules of counting and typical errors."""
+"""Commands about a release file: `info`, `report` and `certificate` describe it, `keygen` and `sign` vouch for it.
+
+`info` prints columns, guarantee, rules of counting and typical errors; `report` writes one HTML page; `certificate`
+prints what the release promises, for people and for programs. Signatures are by an Ed25519 key.
+"""
 
 from __future__ import annotations
 
+import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared import JSON, MANNER, give
+from sfumato.cli.query import MAPS, MOST_CELLS, RELEASE, SIGNED, TABLE, TO_FILE, maps_in
+from sfumato.cli.shared import JSON, MANNER, QUIET, give
+from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
     from sfumato.releases.description import Description
     from sfumato.releases.release import Release
+
+
+STATED = typer.Option(
+    [], "--with", metavar="NAME=VALUE", help="A fact that only the curator knows: curator, published, license, ..."
+)
+
+
+class Form(StrEnum):
+    """Output format of a certificate."""
+
+    text = "text"
+    json = "json"
+    jsonld = "jsonld"
+    registry = "registry"
 
 
 def info(
@@ -94,3 +115,128 @@ def _say(about: Description, release: Path) -> None:
         say()
     for place, example in enumerate(about.examples):
         say(f"{'Try: ' if place == 0 else '     '}{command('query', release, example)}")
+
+
+# -- report
+
+PAGE = typer.Option(..., "-o", "--out", help="The .html file to write. It needs no other file.", show_default=False)
+
+
+def report(
+    release: Path = RELEASE,
+    out: Path = PAGE,
+    table: str | None = TABLE,
+    confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
+    maps: list[str] = MAPS,
+    stated: list[str] = STATED,
+    require_signature: Path | None = SIGNED,
+    most_cells: int | None = MOST_CELLS,
+    quiet: bool = QUIET,
+) -> None:
+    """Write an HTML page about a release: its guarantee, its numbers and their errors. The page works offline."""
+    from sfumato.cli.show import say, say_kept, working
+    from sfumato.public.report.report import report as report_of
+    from sfumato.releases.file.artifact import write_text
+
+    with working("writing a report") as step:
+        page = report_of(
+            release,
+            table=table,
+            confidence=confidence,
+            require_signature=require_signature,
+            most_cells=most_cells,
+            facts=facts_in(stated),
+            maps=maps_in(maps),
+            step=step,
+        )
+    kept = write_text(out, page)
+    say(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file. Open it in a browser, or send it to somebody.")
+    say_kept(kept)
+
+
+def certificate(
+    release: Path = RELEASE,
+    form: Form = typer.Option(
+        Form.text, "--format", help="text; json; jsonld (a schema.org and Croissant Dataset); registry (a YAML entry)."
+    ),
+    stated: list[str] = STATED,
+    require_signature: Path | None = SIGNED,
+    most_cells: int | None = MOST_CELLS,
+    out: Path | None = TO_FILE,
+) -> None:
+    """Print what a release promises: guarantee, unit, mechanism, receipt, software, hashes, signature."""
+    from sfumato.public.certificate.record import certificate as certificate_of
+
+    found = certificate_of(release, facts=facts_in(stated), require_signature=require_signature, most_cells=most_cells)
+    if form is Form.text:
+        text = f"{found!r}\n"
+    elif form is Form.registry:
+        import yaml
+
+        text = yaml.safe_dump(found.registry(), sort_keys=False, allow_unicode=False, width=100)
+    else:
+        record = found.to_dict() if form is Form.json else found.croissant()
+        text = json.dumps(record, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
+
+    kept = write_text(out, text)
+    say(f"{out}: the certificate of {release}.")
+    say_kept(kept)
+
+
+def facts_in(stated: list[str]) -> dict[str, str]:
+    """Parse the facts stated by --with, by name."""
+    facts = {}
+    for one in stated:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise QueryError(f"--with takes NAME=VALUE such as curator='Statistics Office', not {one!r}")
+        facts[name.strip()] = value
+    return facts
+
+
+# -- signing
+
+
+def keygen(
+    key: Path | None = typer.Argument(
+        None,
+        metavar="KEY",
+        help="The file for the private key. The public key goes to the same name with .pub.",
+        show_default=False,
+    ),
+    out: Path | None = typer.Option(None, "-o", "--out", hidden=True),  # as it was called at first
+    quiet: bool = QUIET,
+) -> None:
+    """Make a pair of Ed25519 keys: a private one to sign with and a public one to share. Overwrites no file."""
+    from sfumato.cli.show import say
+    from sfumato.releases.signature import make_keys
+
+    named = [path for path in (key, out) if path is not None]
+    if len(named) != 1:
+        raise typer.BadParameter("name one file for the private key, such as `sfumato keygen office.key`")
+    (path,) = named
+    public, fingerprint = make_keys(path)
+    say(f"{path}: your private key. Nobody else may see it; who has it can sign in your name.")
+    say(f"{public}: the public key, {fingerprint}. Give it out where people know that it is yours.")
+
+
+def sign(
+    release: Path = RELEASE,
+    key: Path = typer.Option(..., "--key", help="Your private key, from `sfumato keygen`.", show_default=False),
+    quiet: bool = QUIET,
+) -> None:
+    """Sign a release. The signature goes to RELEASE.sig; the release itself does not change."""
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import write_text
+    from sfumato.releases.signature import sign_release, signature_beside
+
+    signature = sign_release(release, key)
+    beside = signature_beside(release)
+    kept = write_text(beside, signature.text)
+    say(f"{beside}: the signature of {release} by {signature.by}. Publish both files together.")
+    say_kept(kept)

@@ -138,7 +138,7 @@ def _unit(column: str, contributions: int | str) -> str:
 def declared_by(table: Table, dataset: str) -> dict[str, dict[str, str]]:
     """Keys of the columns for which a database declares a list of values or bounds."""
     from sfumato.schema.codebooks import keys_of_columns
-    from sfumato.schema.codebooks.sql_tables import variables_in
+    from sfumato.schema.codebooks.plain_text import variables_in
     from sfumato.schema.draft import suggested_units
 
     text, dialect = table.declarations()

@@ -16,10 +16,11 @@ from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, QUIET, one_amount
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from sfumato.kernel.ledger.book import Series
     from sfumato.kernel.ledger.ledger import Account, Change, Entry, Ledger
     from sfumato.releases.file.manifest import Guarantee
 
-app = typer.Typer(help="Show budgets and what was spent, or set a dataset's total.", no_args_is_help=True)
+app = typer.Typer()
 LEDGER = typer.Option(None, "--ledger", help="The ledger file. Default: SFUMATO_LEDGER, or one per user.")
 
 
@@ -70,76 +71,85 @@ def show(
 
 def _describe(account: Account) -> None:
     """Print how an account is added up, and what is left of it."""
-    from sfumato.cli.show import left_for_next, say, way_of_adding
+    from sfumato.cli.show import left_for_next, left_gaussian, say, way_of_adding
 
     if account.promises:
         say(f"{account.dataset}: {promises(account)}.")
-    if account.entries > 1 or account.left_gaussian is not None:
+    if account.entries > 1 or left_gaussian(account)[0] is not None:
         say(f"{account.dataset}: spent is {way_of_adding(account)}; {left_for_next(account)}.")
-    if account.series is not None:
+    if _series_of(account) is not None:
         say(f"{account.dataset}: {_over_periods(account)}.")
     if len(account.spellings) > 1:
         say(f"{', '.join(account.spellings)}: spellings of one name, with one budget between them.")
 
 
 def _show_periods(account: Account) -> None:
-    from sfumato.cli.show import exact, table
-    from sfumato.kernel.budget import in_short
+    from sfumato.cli.show import exact, periods_of, table
+    from sfumato.plain_text import in_short
 
     rows = [
         [one["period"], str(one["parts"]), in_short(one["spent"]), exact(one["left"])] for one in by_period(account)
     ]
     if rows:
-        span = "year" if account.periods[0].span else "period"
+        span = "year" if periods_of(account)[0].span else "period"
         table([span, "parts", "epsilon spent", "left for one more part"], rows, left=[0])
 
 
 def _over_periods(account: Account) -> str:
     """Describe how the periods of a series are added up, and what a new one may cost."""
-    from sfumato.cli.show import exact
+    from sfumato.cli.show import exact, left, left_in, next_period, periods_of
 
-    series, left = account.series, f"a period without a part may spend epsilon {exact(account.left)}"
-    if account.periods and account.periods[0].span and account.next_period is not None:
-        latest, another = account.next_period, replace(account.next_period, label="")
+    series, rest = _series_of(account), f"a period without a part may spend epsilon {exact(left(account))}"
+    if (latest := next_period(account)) is not None and latest.span:
+        another = replace(latest, label="")
         return (
             f"each calendar year is an account of its own, to which its periods add up, and spent is that of the "
-            f"costliest; {latest.label or 'the latest'} may spend epsilon {exact(account.left)} more, a year without a "
-            f"part {exact(account.left_in(another))}"
+            f"costliest; {latest.label or 'the latest'} may spend epsilon {exact(left(account))} more, a year without "
+            f"a part {exact(left_in(account, another))}"
         )
     if series is None or series.most is None:
         planned = "" if series is None or series.planned is None else f" of {series.planned} planned"
         number = len({label for label in account.labels if label is not None})
         return f"a person may be in all periods, so all parts add up; {number}{planned} periods have parts"
     if series.alone:
-        return f"each period is an account of its own, and spent is that of the costliest; {left}"
+        return f"each period is an account of its own, and spent is that of the costliest; {rest}"
     return (
         f"a person is counted in at most {series.most} periods, the first ones he or she is in, so spent is the sum of "
-        f"the {series.most} costliest of {len(account.periods)}; {left}"
+        f"the {series.most} costliest of {len(periods_of(account))}; {rest}"
     )
 
 
+def _series_of(account: Account) -> Series | None:
+    """The series' promise; None without a series, or where the account has another promise too."""
+    (unit,) = {promise.unit for promise in account.promises} if len(account.promises) == 1 else (None,)
+    return None if unit is None else unit.series
+
+
 def by_period(account: Account) -> list[dict[str, Any]]:
-    """What each period of a series has spent, or each year of it, and what one more part of it may cost."""
+    """Budget spent in each period of a series, or each year, and the largest cost of one more part."""
+    from sfumato.cli.show import left_in, periods_of
+
     found = []
-    for period in account.periods:
-        mine, labels = account.only(period), zip(account.labels, account.losses, strict=True)
+    for period in periods_of(account):
+        losses = tuple(loss for loss in account.losses if loss.period == period)
+        mine, labels = replace(account, losses=losses), zip(account.labels, account.losses, strict=True)
         label = period.label if period.span else next(label for label, loss in labels if loss.period == period)
-        found.append({"period": label, "parts": mine.entries, "spent": mine.spent, "left": account.left_in(period)})
+        found.append({"period": label, "parts": mine.entries, "spent": mine.spent, "left": left_in(account, period)})
     return found
 
 
 def _amounts(account: Account) -> tuple[str, str, str]:
     """Total, spent and left of an account, in epsilon; in rho where the total is one."""
-    from sfumato.cli.show import exact, left_in_short
-    from sfumato.kernel.budget import in_short
+    from sfumato.cli.show import exact, left, left_in_short, left_rho
+    from sfumato.plain_text import in_short
 
     if account.total_rho is None:
-        return exact(account.total), in_short(account.spent), exact(account.left)
-    spent, left = account.spent_rho, account.left_rho
+        return exact(account.total), in_short(account.spent), exact(left(account))
+    spent, rest = account.spent_rho, left_rho(account)
     return (
         f"rho {exact(account.total_rho)}",
         in_short(account.spent) if spent is None else f"rho {in_short(spent)}",
-        f"rho {left_in_short(left)}" if left else "nothing",
+        f"rho {left_in_short(rest)}" if rest else "nothing",
     )
 
 
@@ -208,7 +218,7 @@ def promises(account: Account) -> str:
     which counts too much rather than too little, but it is the epsilon of nobody.
     """
     from sfumato.cli.show import exact
-    from sfumato.kernel.budget import in_short
+    from sfumato.plain_text import in_short
 
     spent = [
         f"epsilon {in_short(p.spent)}{f' and delta {exact(p.spent_delta)}' if p.spent_delta else ''} to {p.whom}"
@@ -257,15 +267,18 @@ def set_total(
 
 def of_account(account: Account) -> dict[str, Any]:
     """Convert an account to JSON values."""
+    from sfumato.cli.show import left, left_delta, left_gaussian, left_rho
+
+    gaussian, at = left_gaussian(account)
     return {
         "dataset": account.dataset,
         "spellings": list(account.spellings),
-        "epsilon": {"total": account.total, "spent": account.spent, "left": account.left},
-        "delta": {"total": account.total_delta, "spent": account.spent_delta, "left": account.left_delta},
+        "epsilon": {"total": account.total, "spent": account.spent, "left": left(account)},
+        "delta": {"total": account.total_delta, "spent": account.spent_delta, "left": left_delta(account)},
         "rho": account.together.rho if account.total_rho is None else account.spent_rho,
         "rho_total": account.total_rho,
-        "rho_left": account.left_rho,
-        "next": {"pure": account.left, "with_delta": account.left_gaussian, "delta": account.next_delta},
+        "rho_left": left_rho(account),
+        "next": {"pure": left(account), "with_delta": gaussian, "delta": at},
         "periods": by_period(account),
         "releases": account.published,
         "reserved_only": account.entries - account.published,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, give
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
-    from sfumato.planner.price import Line
-    from sfumato.planner.report import Plan
+    from sfumato.kernel.budget import Cost
+    from sfumato.planner.questions import Line
+    from sfumato.planner.report import Comparison, Plan
     from sfumato.schema.linked import LinkedSchema
 
 
@@ -46,6 +48,9 @@ def plan(
         autocompletion=mechanisms_like,
     ),
     every: bool = typer.Option(False, "--all", help="Compare all mechanisms, which takes a few seconds more."),
+    explain: bool = typer.Option(
+        False, "--explain", help="Say what the epsilon means: how far it can move a belief, how often a guess is right."
+    ),
     options: list[str] = WITH,
     quiet: bool = ANSWER_ONLY,
     as_json: bool = JSON,
@@ -54,9 +59,10 @@ def plan(
 
     Reads no data and spends no budget, so run it as often as you like.
     """
-    from sfumato.cli.show import load_any, working
+    from sfumato.cli.show import load_any, say, working
     from sfumato.models.base.mechanism import stated_options
     from sfumato.planner.plan import make_plan
+    from sfumato.planner.report import explained, report
     from sfumato.schema import Schema
 
     public = load_any(schema)
@@ -69,26 +75,42 @@ def plan(
     }
     with working("weighing mechanisms") as step:
         if not isinstance(public, Schema):
-            _of_tables(public, amounts, asked | {"step": step}, workload)
+            _of_tables(public, amounts, asked | {"step": step}, workload, explain=explain)
             return
         found = make_plan(public, **amounts, **asked, workload=workload, workload_only=workload_only, step=step)
     if MANNER.json:
-        give(of_plan(found))
+        give(of_plan(found) | _meaning(found.cost if explain else None))
         return
-    _say(found)
+    _say(report(found))
+    if explain and found.cost is not None:
+        say()
+        _say(explained(found.cost, public.privacy_unit, found.doubled))
 
 
-def _of_tables(linked: LinkedSchema, amounts: dict[str, Any], asked: dict[str, Any], workload: Path | None) -> None:
+def _meaning(cost: Cost | None) -> dict[str, Any]:
+    from sfumato.planner.report import meaning
+
+    return {} if cost is None else {"explained": meaning(cost)}
+
+
+def _of_tables(
+    linked: LinkedSchema, amounts: dict[str, Any], asked: dict[str, Any], workload: Path | None, *, explain: bool
+) -> None:
     """Plan all linked tables, each with its share of the budget."""
     from sfumato.cli.show import exact, say
+    from sfumato.kernel.budget import Cost
     from sfumato.planner.plan import plan_tables
+    from sfumato.planner.report import explained, report
 
     if workload is not None:
         raise QueryError("--workload is about one table so far; leave it out")
     plans, epsilon = plan_tables(linked, **amounts, **asked)
+    cost = None
+    if explain and epsilon is not None:
+        cost = Cost(epsilon, max(plan.delta for plan in plans.values()))
     if MANNER.json:
         tables = {name: of_plan(plan) for name, plan in plans.items()}
-        give({"dataset": linked.dataset, "epsilon": epsilon, "tables": tables})
+        give({"dataset": linked.dataset, "epsilon": epsilon, "tables": tables} | _meaning(cost))
         return
     total = sum(table.share for table in linked.tables.values())
     for place, (name, plan) in enumerate(plans.items()):
@@ -97,21 +119,20 @@ def _of_tables(linked: LinkedSchema, amounts: dict[str, Any], asked: dict[str, A
         table = linked.tables[name]
         of_one = "1 row" if table.limit == 1 else f"{table.limit:,} rows"
         say(f": {exact(table.share / total)} of the budget, at most {of_one} of a unit.", bold=name)
-        _say(plan)
+        _say(report(plan))
     say()
-    if amounts["error"] is None:
-        return
-    if epsilon is None:
+    if amounts["error"] is not None and epsilon is None:
         say("The epsilon of all tables together is not known, for that of one is not.")
-    else:
+    elif amounts["error"] is not None:
         say(f"All tables together need epsilon {exact(epsilon)}, dealt out by their shares.")
+    if cost is not None:
+        _say(explained(cost, linked.head.privacy_unit))
 
 
-def _say(found: Plan) -> None:
+def _say(parts: Iterable[str | Comparison]) -> None:
     from sfumato.cli.show import say, table
-    from sfumato.planner.report import report
 
-    for part in report(found):
+    for part in parts:
         if isinstance(part, str):
             say(part)
         else:

@@ -38,6 +38,7 @@ FORMAT = typer.Option(
 OUT = typer.Option(
     None, "-o", "--out", help="Write the answer to this file instead of printing it.", show_default=False
 )
+TO_FILE = typer.Option(None, "-o", "--out", help="Write to this file instead of printing.", show_default=False)
 MOST_CELLS = typer.Option(
     None, "--most-cells", min=1, help="Open files of up to this many numbers. A refusal says how many it needs."
 )
@@ -74,7 +75,17 @@ WITH = typer.Option(
     "JOIN chapters ON ... May be repeated.",
     show_default=False,
 )
+MAPS = typer.Option(
+    [],
+    "--map",
+    metavar="COLUMN=FILE",
+    help="Draw a map of a column: FILE has the public boundaries of its values, as GeoJSON. May be repeated.",
+    show_default=False,
+)
 UNBIASED = typer.Option(False, "--unbiased", help="Answer from the noisy measurements alone, without a model.")
+POPULATION = typer.Option(
+    False, "--population", help="Make intervals about the population that the rows were drawn from: sampling and noise."
+)
 
 
 class Format(StrEnum):
@@ -96,6 +107,7 @@ def query(
     simultaneous: bool = SIMULTANEOUS,
     selected: bool = SELECTED,
     unbiased: bool = UNBIASED,
+    population: bool = POPULATION,
     as_of: str | None = AS_OF,
     tables: list[Path] | None = WITH,
     most_cells: int | None = MOST_CELLS,
@@ -127,6 +139,7 @@ def query(
                         simultaneous=simultaneous,
                         selected=selected,
                         unbiased=unbiased,
+                        population=population,
                         as_of=as_of,
                         tables={path.name.partition(".")[0]: path for path in tables or ()},
                     )
@@ -149,8 +162,21 @@ def query(
             say(remark, stderr=True)
 
 
+def maps_in(stated: list[str]) -> dict[str, Path]:
+    """Parse the files stated by --map, by column."""
+    maps: dict[str, Path] = {}
+    for one in stated:
+        column, _, file = one.partition("=")
+        if not column.strip() or not file.strip():
+            raise QueryError(f"--map takes COLUMN=FILE such as region=regions.geojson, not {one!r}")
+        if column.strip() in maps:
+            raise QueryError(f"--map names {column.strip()} twice; one file has all boundaries of a column")
+        maps[column.strip()] = Path(file.strip())
+    return maps
+
+
 def _in_short(result: Result) -> list[str]:
-    """The weightiest note of an answer as one line, which says how many there are besides."""
+    """One line with the most important note of an answer and the number of the others."""
     first, *others = result.decisive or ("",)
     more = f" ({len(others)} more by --notes)" if others else ""
     return [f"note: {first}{more}"] if first else []

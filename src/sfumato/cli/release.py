@@ -1,4 +1,7 @@
-"""Command `sfumato release`: publish a table, and say what was made, rehearsed or found to exist already."""
+"""Command `sfumato release`: publish a table, and say what was made, rehearsed or found to exist already.
+
+Linked tables on the command line: `release` and `check` where the schema describes several tables.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from sfumato.cli.shared import (
     takes_file_options,
     written,
 )
-from sfumato.cli.show import balance, command, exact, load_any, say, say_kept
+from sfumato.cli.show import balance, command, exact, left, left_in, load_any, say, say_kept, with_one_more
 from sfumato.cli.show import table as show_table
 from sfumato.models import every_name, find_mechanism
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.kernel.budget import Cost
     from sfumato.kernel.ledger.ledger import Account, Ledger
     from sfumato.kernel.opening import Step
+    from sfumato.publishing.linked import PreparedTables, PublishedTables
     from sfumato.publishing.prepare import Request
     from sfumato.publishing.publish import Published, Rehearsal
     from sfumato.releases.file.manifest import Guarantee
@@ -225,13 +229,12 @@ def _is_there(out: Path, request: Request) -> bool:
 def _release_linked(
     table: str, linked: LinkedSchema, request: Request, out: Path, begun: list[str], *, dry_run: bool
 ) -> None:
-    from sfumato.cli import linked as told
     from sfumato.publishing.linked import publish_linked, rehearse_linked
 
     if dry_run:
         was, account = rehearse_linked(table, linked, request, out)
-        return told.tell_rehearsal(was, out, account, request.ledger)
-    told.tell_published(
+        return tell_tables_rehearsed(was, out, account, request.ledger)
+    tell_tables(
         _asking(lambda step, one: publish_linked(table, linked, one, out, step=step), request, begun), request.ledger
     )
 
@@ -270,6 +273,8 @@ def tell_published(published: Published, book: Ledger, delta: str | None, worklo
     """Print the summary of a release that was made: path, guarantee, cost, and first queries."""
     from sfumato.schema.schema import counted_in_short, what_is_counted
 
+    if not (MANNER.talk or MANNER.json):
+        return
     made, why, errors, warnings = published.release, published.prepared.why, published.errors(), published.warnings()
     public, account = made.schema, book.account(made.schema.dataset)
     if MANNER.json:
@@ -330,9 +335,9 @@ def tell_rehearsal(found: Rehearsal, book: Ledger, delta: str | None) -> None:
     _tell_promise(found.guarantee, delta)
     _tell_period(was.schema)
     what = f"epsilon {exact(cost.epsilon)}" + (f" and delta {exact(cost.delta)}" if cost.delta else "")
-    then = account.after(cost, found.period)
-    left = then.left if found.period is None else then.left_in(found.period)
-    say(f"It would charge {what} to {name}: {balance(account)}; {exact(left)} would be left then (ledger {book.path}).")
+    then = with_one_more(account, cost, found.period)
+    rest = left(then) if found.period is None else left_in(then, found.period)
+    say(f"It would charge {what} to {name}: {balance(account)}; {exact(rest)} would be left then (ledger {book.path}).")
     if book.identity() is None:
         say("There is no such ledger: a new one would be made, which knows of no earlier release.")
     if found.replaces:
@@ -394,3 +399,63 @@ def _tell_promise(promise: Guarantee, delta: str | None) -> None:
         say(f"Guarantee: {what}, from rho {exact(promise.rho)} of zero-concentrated privacy.")
     elif delta is not None:
         say("No delta was needed. The guarantee is pure epsilon.")
+
+
+# -- linked tables
+
+
+def tell_tables(published: PublishedTables, book: Ledger) -> None:
+    """Print the summary of linked tables that were released."""
+    from sfumato.releases.release import open_release
+
+    was, made = published.prepared, open_release(published.path, allow_not_private=True)
+    account = book.account(was.linked.dataset)
+    if MANNER.json:
+        facts = _facts_of_tables("released", was, published.path, account)
+        give({**facts, "kept": published.kept, "guarantee": made.guarantee.statement})
+        return
+    say(f": {len(was.tables)} linked tables.", bold=str(published.path))
+    _tell_tables(was)
+    say(made.guarantee.statement)
+    say(f"Budget of {was.linked.dataset}: {balance(account)} (ledger {book.path}).")
+    say_kept(published.kept)
+    say(f"Try: {command('query', published.path, f'SELECT COUNT(*) FROM {list(was.tables)[-1]}')}")
+
+
+def tell_tables_rehearsed(was: PreparedTables, path: Path, account: Account, book: Ledger) -> None:
+    """Print the summary of a dry run."""
+    if MANNER.json:
+        give({**_facts_of_tables("dry run", was, path, account), "ledger": book.path})
+        return
+    say(f": {len(was.tables)} linked tables. A dry run: no row was read, nothing was spent.", bold=str(path))
+    _tell_tables(was)
+    what = f"epsilon {exact(was.cost.epsilon)}" + (f" and delta {exact(was.cost.delta)}" if was.cost.delta else "")
+    rest = left(with_one_more(account, was.cost))
+    say(f"It would charge {what} to {was.linked.dataset}: {balance(account)}; {exact(rest)} would be left then.")
+
+
+def _facts_of_tables(done: str, was: PreparedTables, path: Path, account: Account) -> dict[str, object]:
+    parts = {
+        name: {
+            "mechanism": one.mechanism.name,
+            "epsilon": one.cost.epsilon,
+            "delta": one.cost.delta,
+            "rho": one.cost.rho,
+        }
+        for name, one in was.tables.items()
+    }
+    links = was.linked.to_dict()
+    tables = {name: {**links[name], **part} for name, part in parts.items()}
+    facts: dict[str, object] = {"done": done, "file": path, "dataset": was.linked.dataset, "tables": tables}
+    return {**facts, "epsilon": was.cost.epsilon, "delta": was.cost.delta, "budget": of_account(account)}
+
+
+def _tell_tables(was: PreparedTables) -> None:
+    headers = ("table", "of one unit at most", "epsilon" if was.cost.pure else "rho", "mechanism")
+    rows = []
+    for name, one in was.tables.items():
+        budget, limit = one.cost.budget, was.linked.tables[name].limit
+        rows.append(
+            (name, "1 row" if limit == 1 else f"{limit:,} rows", f"{float(budget.amount):.3g}", one.mechanism.name)
+        )
+    show_table(headers, rows, left=(0, 3))

@@ -1,4 +1,7 @@
-"""Command `sfumato sample`: draw synthetic rows from a release."""
+"""Command `sfumato sample`: draw synthetic rows from a release.
+
+Command `sfumato predict`: predict rows with a published model.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS, SIGNED
-from sfumato.cli.shared import QUIET
+from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
+from sfumato.cli.shared import ANSWER_ONLY, QUIET
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
     from sfumato.releases.release import Release
-    from sfumato.releases.rows.to_file import Agreement
+    from sfumato.releases.rows.write import Agreement
 
 MOST_TABLES = 1000
 
@@ -49,7 +52,7 @@ def sample(
     from sfumato.cli.show import say, say_kept
     from sfumato.releases.file.artifact import is_linked
     from sfumato.releases.release import open_release
-    from sfumato.releases.rows.wish import check_number
+    from sfumato.releases.rows.condition import check_number
     from sfumato.releases.rows.write import check_place
 
     if is_linked(release):
@@ -81,7 +84,7 @@ def _of_tables(opened: Release, rows: int | None, out: Path, seed: int | None) -
     from sfumato.cli.show import say, say_kept
     from sfumato.releases.file.artifact import keep_earlier
     from sfumato.releases.linked import Linked
-    from sfumato.releases.rows.linked import draw_linked
+    from sfumato.releases.rows.from_parts import draw_linked
     from sfumato.releases.rows.write import check_place, rows_file
 
     assert isinstance(opened, Linked)  # noqa: S101 (its file is one)
@@ -154,3 +157,47 @@ def _paths(out: Path, tables: int | None) -> list[Path]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3f} %"
+
+
+# -- predict
+
+
+def predict(
+    release: Path = RELEASE,
+    rows: Path = typer.Argument(help="Your own rows (.csv or .parquet), with the model's columns.", show_default=False),
+    out: Path | None = typer.Option(
+        None,
+        "-o",
+        "--out",
+        help="Write the rows and their predictions to this .csv or .parquet file.",
+        show_default=False,
+    ),
+    confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
+    most_cells: int | None = MOST_CELLS,
+    require_signature: Path | None = SIGNED,
+    quiet: bool = ANSWER_ONLY,
+) -> None:
+    """Predict your own rows with a published model. Reads no private data and spends no budget."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from sfumato.cli.show import say, say_kept
+    from sfumato.releases.file.artifact import keep_earlier
+    from sfumato.releases.release import open_release
+    from sfumato.releases.rows.write import check_place, rows_file
+
+    if out is not None:
+        check_place(out)
+    opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
+    judged = opened.predict(rows, confidence=confidence)
+    if out is None:
+        text = pa.BufferOutputStream()
+        csv.write_csv(judged, text)
+        typer.echo(text.getvalue().to_pybytes().decode(), nl=False)
+        return
+    with rows_file(out, judged.schema) as write:
+        for batch in judged.to_batches():
+            write(batch)
+        kept = keep_earlier(out)
+    say(f"{out}: {judged.num_rows:,} rows, with predictions of a published model.")
+    say_kept(kept)

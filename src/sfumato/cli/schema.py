@@ -1,16 +1,27 @@
-"""Commands `sfumato schema`: find every mistake in a schema file, and print its JSON Schema for editors."""
+"""Commands `sfumato schema`: find every mistake in a schema file, and print its JSON Schema for editors.
+
+Find every mistake in a schema file, each with its line and column, for `sfumato schema check`.
+"""
 
 from __future__ import annotations
 
 import json as json_text
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato.cli.shared import JSON, MANNER, QUIET, give
+from sfumato.errors import SchemaError
+from sfumato.frozen import dataclass
 from sfumato.plain_text import counted
 
-app = typer.Typer(help="Find the mistakes in a schema file, or help an editor to.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sfumato.schema.file import Place
+
+app = typer.Typer()
 
 
 @app.command()
@@ -22,7 +33,6 @@ def check(
     """Name the line and column of every mistake. Reads the schema alone, and no table."""
     from sfumato.cli.show import load_schema, say
     from sfumato.errors import SchemaError
-    from sfumato.schema.mistakes import mistakes_in
 
     try:
         found = mistakes_in(schema)
@@ -73,3 +83,75 @@ def _json_schema() -> str:
     from sfumato.schema.json_schema import json_schema
 
     return json_text.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+# -- mistakes
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Mistake in a schema file with its line and column, from 1; the message says what to do."""
+
+    line: int
+    column: int
+    message: str
+
+
+def mistakes_in(path: Path) -> list[Mistake]:
+    """All mistakes of a schema file, in the order of its lines; what only shows after one is mended comes later.
+
+    A file that cannot be read raises a SchemaError.
+    """
+    from sfumato.schema.file import read_yaml_with_places
+    from sfumato.schema.remedies import blanks_of
+
+    try:
+        mapping, places = read_yaml_with_places(path)
+    except SchemaError as problem:
+        if problem.mark is None:
+            raise
+        return [Mistake(*problem.mark, re.sub(r"^line [0-9]+: ", "", str(problem)))]
+    try:
+        blanks = blanks_of(mapping) if isinstance(mapping, Mapping) else []
+    except SchemaError as problem:  # a key that is no text
+        return [_found((), str(problem), places)]
+    found = [_found(keys, message, places) for keys, message in blanks]
+    filled = mapping
+    for keys, _ in blanks:
+        filled = _without(filled, keys)
+    for keys, message in _refused(filled, path.parent):
+        hidden = any(keys and blank[: len(keys)] == keys for blank, _ in blanks)  # it is missing because it is blank
+        if not hidden:
+            found.append(_found(keys, message, places))
+    return sorted(found, key=lambda one: (one.line, one.column))
+
+
+def _refused(mapping: object, folder: Path) -> list[tuple[tuple[str, ...], str]]:
+    from sfumato.schema.file import with_values_from_files
+    from sfumato.schema.schema import Schema
+
+    try:
+        Schema.from_dict(with_values_from_files(mapping, folder))
+    except SchemaError as problem:
+        return list(problem.mistakes) or [((), str(problem))]
+    return []
+
+
+def _without(mapping: Any, keys: tuple[str, ...]) -> Any:
+    """A nested mapping without the key at the end of a path."""
+    first, *rest = keys
+    if not rest:
+        return {key: part for key, part in mapping.items() if key != first}
+    return {key: _without(part, tuple(rest)) if key == first else part for key, part in mapping.items()}
+
+
+def _found(keys: tuple[str, ...], message: str, places: Mapping[tuple[str, ...], Place]) -> Mistake:
+    """A mistake where its value stands, or its key if it is about the key; else where the nearest key above does."""
+    if not keys:  # a message begins with the keys that it is about
+        named = [path for path in places if re.match(re.escape(".".join(path)) + r"\b", message)]
+        keys = max(named, key=len, default=())
+    about_value = re.match(re.escape(".".join(keys)) + " (is|must|holds|names|runs) (?!blank|missing)", message)
+    while keys and keys not in places:
+        keys, about_value = keys[:-1], None
+    key, value = places.get(keys, ((1, 1), (1, 1)))
+    return Mistake(*(value if about_value else key), message)

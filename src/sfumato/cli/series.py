@@ -9,7 +9,7 @@ import typer
 from sfumato.cli.ledger import LEDGER
 from sfumato.cli.shared import JSON, MANNER, QUIET, give
 
-app = typer.Typer(help="List a series, take a part out, or add one.", no_args_is_help=True)
+app = typer.Typer()
 FILE = typer.Argument(help="The file of the series, as --series made it.", show_default=False, metavar="SERIES")
 PERIOD = typer.Option(..., "--period", help="The period, such as 2026-11.", show_default=False)
 
@@ -18,8 +18,7 @@ PERIOD = typer.Option(..., "--period", help="The period, such as 2026-11.", show
 def list_parts(series: Path = FILE, quiet: bool = QUIET, as_json: bool = JSON) -> None:
     """List the parts of a series in the order of publication, after checking every byte of them."""
     from sfumato.cli.show import exact, say, table
-    from sfumato.releases.series import signed_parts
-    from sfumato.releases.signature import checked_series, checked_signature
+    from sfumato.releases.signature import checked_series, checked_signature, signed_parts
 
     opened = checked_series(series)
     last = opened.head.newest

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -94,7 +95,7 @@ JSON = typer.Option(False, "--json", help="Print one JSON object, for scripts.",
 
 
 def give(answer: dict[str, Any]) -> None:
-    """Print the one object that a script reads; what is not a number in JSON, such as infinity, is null."""
+    """Print the JSON object of an answer; infinity and nan, which JSON lacks, become null."""
     MANNER.given = True
     print(json.dumps(_plain(answer), indent=2, ensure_ascii=True, allow_nan=False), file=sys.stdout)  # noqa: T201
 
@@ -109,7 +110,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     if isinstance(value, Fraction):  # exact, as --epsilon takes it
-        from sfumato.kernel.budget import readable
+        from sfumato.plain_text import readable
 
         return readable(value)
     if isinstance(value, float):
@@ -164,18 +165,36 @@ def left_behind(stop: KeyboardInterrupt) -> str:
     return "; ".join(getattr(stop, "__notes__", ()))
 
 
+class Shell(StrEnum):
+    """Shells that complete commands."""
+
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
+
+
+def completion(shell: Shell = typer.Argument(help="Your shell.", show_default=False)) -> None:
+    """Print a script that makes your shell complete commands.
+
+    In ~/.bashrc or ~/.zshrc: eval "$(sfumato completion bash)" (or zsh). In fish: sfumato completion fish | source.
+    """
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    typer.echo(get_completion_script(prog_name="sfumato", complete_var="_SFUMATO_COMPLETE", shell=shell.value))
+
+
 class Stoppable(TyperGroup):
-    """Group of commands, each of which can be interrupted."""
+    """Command group (Typer) in which Ctrl-C ends any command with one line (`Interrupted`)."""
 
     def make_context(self, *given: Any, **named: Any) -> Any:
-        """Read the arguments."""
+        """Parse the arguments as the base class does; Ctrl-C raises `Interrupted`."""
         try:
             return super().make_context(*given, **named)
         except KeyboardInterrupt as stop:
             raise Interrupted(left_behind(stop)) from None
 
     def invoke(self, *given: Any, **named: Any) -> Any:
-        """Run the command."""
+        """Run the command as the base class does; Ctrl-C raises `Interrupted`."""
         try:
             return super().invoke(*given, **named)
         except KeyboardInterrupt as stop:

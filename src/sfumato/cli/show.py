@@ -10,6 +10,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from sfumato.kernel.budget import Cost
+    from sfumato.kernel.ledger.composition import Period
     from sfumato.kernel.ledger.ledger import Account
     from sfumato.schema import Schema
     from sfumato.schema.linked import LinkedSchema
@@ -228,7 +232,7 @@ def exact(number: object) -> str:
     >>> exact(Fraction(1, 2)), exact(Fraction(1, 3))
     ('0.5', '1/3')
     """
-    from sfumato.kernel.budget import readable
+    from sfumato.plain_text import readable
 
     return readable(number)  # type: ignore[arg-type]
 
@@ -238,7 +242,7 @@ def balance(account: Account) -> str:
 
     Such as "epsilon 3.459 of 8 spent at delta 1.2e-8, added up in rho; next: at most epsilon 1.2 pure, or ...".
     """
-    from sfumato.kernel.budget import in_short
+    from sfumato.plain_text import in_short
 
     at = f" at delta {exact(account.spent_delta)}" if account.spent_delta else ""
     if account.total_rho is not None and account.spent_rho is not None:
@@ -258,7 +262,8 @@ def left_in_short(amount: Fraction) -> str:
     """
     from decimal import ROUND_FLOOR, Context
 
-    from sfumato.kernel.budget import readable, rounded
+    from sfumato.kernel.budget import rounded
+    from sfumato.plain_text import readable
 
     found = readable(amount)
     return found if len(found) <= 8 and "/" not in found else readable(rounded(amount, Context(4, ROUND_FLOOR)))
@@ -266,16 +271,78 @@ def left_in_short(amount: Fraction) -> str:
 
 def left_for_next(account: Account) -> str:
     """Describe the largest next release, of each kind."""
-    period = account.next_period
+    period = next_period(account)
     where = "" if period is None else f" for {period.label}" if period.label else " for a period without a part"
-    if account.left_rho is not None:
-        pure = f"epsilon {exact(account.left)} without a delta"
-        return f"rho {left_in_short(account.left_rho)} left{where}, which is {pure}"
-    pure, gaussian = exact(account.left), account.left_gaussian
+    if (rho := left_rho(account)) is not None:
+        pure = f"epsilon {exact(left(account))} without a delta"
+        return f"rho {left_in_short(rho)} left{where}, which is {pure}"
+    pure, (gaussian, at) = exact(left(account)), left_gaussian(account)
     if gaussian is None:
         return f"{pure} left{where}"
-    with_delta = f"{exact(gaussian)} with {exact(account.next_delta)}"
+    with_delta = f"{exact(gaussian)} with {exact(at)}"
     return f"left for the next release{where}: epsilon {pure} without a delta, {with_delta}"
+
+
+def periods_of(account: Account) -> tuple[Period, ...]:
+    """Periods of a series, in the order of their first releases; none where all releases add up."""
+    alike = len({loss.period and loss.period.whose for loss in account.losses}) == 1
+    return tuple(dict.fromkeys(loss.period for loss in account.losses if loss.period is not None)) if alike else ()
+
+
+def next_period(account: Account) -> Period | None:
+    """A period that has no release yet; where periods of a year add up, the latest year."""
+    periods = periods_of(account)
+    if periods and periods[0].span:
+        return max(periods, key=lambda period: period.label)
+    return replace(periods[0], label="") if periods else None
+
+
+def left(account: Account) -> Fraction:
+    """The largest epsilon that one more pure release may have."""
+    return left_in(account, next_period(account))
+
+
+@lru_cache(maxsize=256)
+def left_in(account: Account, period: Period | None, at: Fraction | int = 0) -> Fraction:
+    """The largest epsilon that one more release in a period may have. at: its delta; 0 for a pure one."""
+    from fractions import Fraction
+
+    from sfumato.kernel.ledger.composition import borne, largest_next
+
+    mine = borne(account.losses, period)
+    return largest_next(mine, account.total, account.total_delta, Fraction(at), account.total_rho, period)
+
+
+def with_one_more(account: Account, cost: Cost, period: Period | None = None) -> Account:
+    """The account as it would be after one more release."""
+    from sfumato.kernel.ledger.composition import Loss
+
+    return replace(account, losses=(*account.losses, Loss(cost.epsilon, cost.delta, cost.budget.rho, period)))
+
+
+def left_rho(account: Account) -> Fraction | None:
+    """The rho that is left of a total in rho for a next period; None where the total is an epsilon."""
+    from sfumato.kernel.ledger.composition import borne, rho_left
+
+    if account.total_rho is None:
+        return None
+    period = next_period(account)
+    return rho_left(borne(account.losses, period), account.total_rho, period)
+
+
+def left_gaussian(account: Account) -> tuple[Fraction | None, Fraction | None]:
+    """The largest epsilon of one more release with Gaussian noise, and its delta: the last one's, or the total's."""
+    last = next((loss.delta for loss in reversed(account.losses) if loss.rho is not None), None)
+    at = last if last is not None and (account.total_delta or 1) >= last else (account.total_delta or None)
+    return (None, None) if at is None else (left_in(account, next_period(account), at), at)
+
+
+def left_delta(account: Account) -> Fraction | None:
+    """The largest delta of a next release, the whole total where releases add up in rho; None if none is stated."""
+    if account.total_delta is None:
+        return None
+    rest = account.total_delta - (0 if account.together.rho is not None else account.spent_delta)
+    return max(rest, 0 * rest)
 
 
 def way_of_adding(account: Account) -> str:
@@ -283,7 +350,7 @@ def way_of_adding(account: Account) -> str:
     together = account.together
     if together.rho is None:
         return "the sum of epsilons" + (" and of deltas" if together.delta else "")
-    from sfumato.kernel.budget import in_short
+    from sfumato.plain_text import in_short
 
     return f"rho {in_short(together.rho)} in all, which is epsilon {in_short(together.epsilon)} at that delta"
 

@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
-from sfumato.dbapi.connection import Connection, Cursor, connect
-from sfumato.dbapi.standard import (
+from sfumato.dbapi.connection import (
     BINARY,
     DATETIME,
     NUMBER,
     ROWID,
     STRING,
     Binary,
+    Connection,
+    Cursor,
     DatabaseError,
     DataError,
     Date,
@@ -31,6 +32,7 @@ from sfumato.dbapi.standard import (
     Timestamp,
     TimestampFromTicks,
     Warning,  # noqa: A004 (the name is the standard's)
+    connect,
 )
 
 apilevel = "2.0"

@@ -1,32 +1,108 @@
-"""DB-API connections and cursors over an opened release, and the binding of parameters.
+"""DB-API (PEP 249) over an opened release: exceptions and types, binding of parameters, connections and cursors.
 
 Parameters (`?`) are found by the tokenizer that parses the statement afterwards, so that a question mark inside a text,
 a name or a comment is not a parameter. A value becomes exactly one literal, whatever characters it holds.
+
+Our errors are translated into the standard's, which all derive from SfumatoError, so that a program may catch either
+base class.
+
+    SfumatoError
+    └── Error
+        ├── InterfaceError
+        └── DatabaseError
+            ├── DataError, OperationalError, IntegrityError, InternalError
+            ├── ProgrammingError       a query that names something unknown, or cannot be parsed
+            └── NotSupportedError      SQL that a release cannot answer
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from contextlib import contextmanager
+from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
 from sfumato.answers.results import Result
-from sfumato.dbapi.standard import (
-    DATETIME,
-    NUMBER,
-    STRING,
-    DataError,
-    InterfaceError,
-    NotSupportedError,
-    ProgrammingError,
-    Warning,  # noqa: A004 (the name is the standard's)
-    as_standard_says,
-)
+from sfumato.errors import QueryError, ReleaseFileError, SfumatoError, UnsupportedSQL
 from sfumato.releases.release import Release
+
+
+class Warning(UserWarning):  # noqa: A001 (the name is the standard's)
+    """A note on an answer: the class of a cursor's messages."""
+
+
+class Error(SfumatoError):
+    """Any error of this module."""
+
+
+class InterfaceError(Error):
+    """Misuse of the interface, such as use after it was closed."""
+
+
+class DatabaseError(Error):
+    """An error about the release or the query."""
+
+
+class DataError(DatabaseError):
+    """A value that cannot be bound."""
+
+
+class OperationalError(DatabaseError):
+    """The release cannot be opened."""
+
+
+class IntegrityError(DatabaseError):
+    """Never raised: nothing is written."""
+
+
+class InternalError(DatabaseError):
+    """Never raised."""
+
+
+class ProgrammingError(DatabaseError):
+    """A query that cannot be read, or names something unknown."""
+
+
+class NotSupportedError(DatabaseError):
+    """SQL that a release cannot answer."""
+
+
+@contextmanager
+def as_standard_says() -> Iterator[None]:
+    """Translate our errors into the DB-API's."""
+    try:
+        yield
+    except Error:
+        raise
+    except UnsupportedSQL as problem:
+        raise NotSupportedError(str(problem)) from problem
+    except QueryError as problem:
+        raise ProgrammingError(str(problem)) from problem
+    except ReleaseFileError as problem:
+        raise OperationalError(str(problem)) from problem
+    except SfumatoError as problem:
+        raise DatabaseError(str(problem)) from problem
+
+
+STRING, BINARY, NUMBER, DATETIME, ROWID = "STRING", "BINARY", "NUMBER", "DATETIME", "ROWID"
+
+Date, Time, Timestamp, Binary = date, time, datetime, bytes
+
+
+def DateFromTicks(ticks: float) -> date:  # noqa: N802 (the name is the standard's)
+    return date.fromtimestamp(ticks)
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802
+    return datetime.fromtimestamp(ticks).time()
+
+
+def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802
+    return datetime.fromtimestamp(ticks)
 
 
 def bind(statement: str, parameters: Sequence[object]) -> str:

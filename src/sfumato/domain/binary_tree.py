@@ -5,6 +5,8 @@ the longest side left, so that nodes stay about as long as they are wide. A side
 rounds down to, for j = 1, 2, ...: as even as can be; where its values are in groups it is cut between them first, at
 the boundary nearest to the middle. Nodes of a level that cover the same values of the attribute which is cut there
 form a *slice*: if attributes are independent, all nodes of a slice divide alike.
+
+Blocks of neighbouring cells: products of runs along every axis.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import prod
+from typing import Self
 
 import numpy as np
 
 from sfumato.arrays import Codes
 from sfumato.domain import Domain
+from sfumato.domain.grid import Partition
 from sfumato.frozen import dataclass
 
 Splits = tuple[tuple[int, ...], ...]  # of an axis: where its groups part, the coarsest first
@@ -66,7 +70,7 @@ class BinaryTree:
     def pair(self, level: int, some: Codes) -> Codes:
         """Both halves of some nodes, (2, nodes); -1 where a node has but one."""
         first, end = self.halves[level][some], self.halves[level][some + 1]
-        return np.stack([first, np.where(end - first == 2, first + 1, -1)])
+        return np.array([first, np.where(end - first == 2, first + 1, -1)])
 
     def parts(self, level: int, some: Codes, deeper: int) -> tuple[Codes, Codes]:
         """Descendants of nodes `deeper` levels below, node after node; and their number for each."""
@@ -78,7 +82,7 @@ class BinaryTree:
         return skipped + np.arange(int(counts.sum())), counts
 
     def above(self, level: int, some: Codes) -> Codes:
-        """The parents of nodes."""
+        """Parents of some nodes of a level."""
         return self._parents[level - 1][some]
 
     @cached_property
@@ -90,7 +94,7 @@ class BinaryTree:
         slices = self.slices[level]
         if slices is None:
             return np.arange(self.nodes(level))[:, None]
-        rows = len(np.unique(slices))
+        rows = np.count_nonzero(np.bincount(slices))
         return np.argsort(slices, kind="stable").reshape(rows, -1)
 
     @cached_property
@@ -195,3 +199,60 @@ def _cuts(sides: Sequence[int], heights: Sequence[int], ordered: Sequence[bool])
         done[axis] += 1
         cuts.append(axis)
     return cuts
+
+
+# -- blocks
+
+GOLDEN = 0.6180339887498949  # steps of this size fall evenly into every interval
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Products of runs of cells along every axis. starts: the first cells of the runs, axis by axis."""
+
+    domain: Domain
+    starts: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def at_most(cls, domain: Domain, number: int, whole: str | None = None) -> Self:
+        """At most `number` blocks of runs of equal length; the longest axis is coarsened first.
+
+        whole: an axis that stays as it is, so that there may be more blocks than wanted where it is long.
+        """
+        runs = list(domain.shape)
+        kept = None if whole is None else domain.place(whole)
+        while prod(runs) > number and any(run > 1 for place, run in enumerate(runs) if place != kept):
+            longest = max((place for place in range(len(runs)) if place != kept), key=lambda place: runs[place])
+            runs[longest] = (runs[longest] + 1) // 2
+        sizes = zip(runs, domain.shape, strict=True)
+        return cls(domain, tuple(tuple(k * size // run for k in range(run)) for run, size in sizes))
+
+    def uneven(self, number: int) -> Self:
+        """At most `number` other blocks, of uneven length, with limits off the even grid by golden-ratio steps."""
+        coarse = self.at_most(self.domain, number)
+        starts = []
+        for theirs, size in zip(coarse.starts, self.domain.shape, strict=True):
+            runs = len(theirs)
+            if runs == size:
+                starts.append(theirs)
+                continue
+            moved = (int((k + k * GOLDEN % 1.0 - 0.5) * size / runs) for k in range(1, runs))
+            starts.append(tuple(sorted({0, *(min(max(start, 1), size - 1) for start in moved)})))
+        return type(self)(self.domain, tuple(starts))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(each) for each in self.starts)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @cached_property
+    def partition(self) -> Partition:
+        """The block of every cell."""
+        label = np.zeros(self.domain.shape, dtype=np.int64)
+        for place, (starts, size) in enumerate(zip(self.starts, self.domain.shape, strict=True)):
+            along = np.searchsorted(starts, np.arange(size), side="right") - 1
+            label = label * len(starts) + along.reshape([-1 if p == place else 1 for p in range(len(self.starts))])
+        return Partition(self.domain, label.reshape(-1))

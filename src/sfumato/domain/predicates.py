@@ -76,7 +76,8 @@ class Box:
 
     def cuts(self, domain: Domain) -> list[str]:
         """The attributes along which this box cuts cells."""
-        return [name for name, values in self.sets if not cover(domain[name], values).exact]
+        parted = [(name, values) for name, values in self.sets if domain[name].kind != "category"]
+        return [name for name, values in parted if not cover(domain[name], values).exact]
 
     def weights(self, domain: Domain, codes: Mapping[str, Codes], size: int, part: Part) -> Floats:
         """One field of the cover (share, sure or possible) of each listed cell: the product along the axes."""

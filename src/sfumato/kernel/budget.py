@@ -12,12 +12,13 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from sfumato.errors import BudgetError
 from sfumato.frozen import dataclass
+from sfumato.plain_text import readable
 
 Amount = str | int | float | Fraction | Decimal
 
@@ -74,30 +75,6 @@ def _parse(value: object, what: str) -> Fraction:
     if abs(int(found[2] or 0)) > LARGEST_EXPONENT:
         raise BudgetError(f"{what} {text} is out of any sensible range; give a number such as {_example(what)}")
     return Fraction(text)
-
-
-def readable(amount: Fraction) -> str:
-    """Format an exact amount as decimal number or ratio.
-
-    >>> readable(Fraction(3, 10)), readable(Fraction(1, 3)), readable(Fraction(20))
-    ('0.3', '1/3', '20')
-    """
-    try:
-        exact = Context(prec=40, traps=[Inexact]).divide(Decimal(amount.numerator), Decimal(amount.denominator))
-    except Inexact:
-        ratio = str(amount)
-        return ratio if len(ratio) <= 40 else f"about {float(amount):.6g}"
-    return f"{exact:f}" if exact == 0 or abs(exact) >= Decimal("1e-6") else str(exact).lower()
-
-
-def in_short(amount: Fraction) -> str:
-    """Format an amount that was spent: exactly where that is short, else rounded up to four digits.
-
-    >>> in_short(Fraction(3, 4)), in_short(Fraction(345866351, 10**8))
-    ('0.75', '3.459')
-    """
-    exact = readable(amount)
-    return exact if len(exact) <= 8 else readable(rounded(amount, Context(prec=4, rounding=ROUND_CEILING)))
 
 
 @dataclass(frozen=True)
@@ -221,15 +198,15 @@ def as_delta(value: Amount) -> Fraction:
 def conversion_gap(x: Fraction, delta: Fraction) -> Fraction:
     """epsilon - alpha rho at alpha = 1 + x in the zCDP conversion, rounded up: each logarithm at its worse end."""
     alpha = 1 + x
-    return _log(x)[1] - (_log(delta)[0] + alpha * _log(alpha)[0]) / x
+    return _log(x, ROUND_CEILING) - (_log(delta, ROUND_FLOOR) + alpha * _log(alpha, ROUND_FLOOR)) / x
 
 
-def _log(value: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclosure of ln(value): each division rounded outwards, each logarithm right to its last digit."""
-    down, up = Context(prec=250, rounding=ROUND_FLOOR), Context(prec=250, rounding=ROUND_CEILING)
-    ratio = Decimal(value.numerator), Decimal(value.denominator)
-    low, high = down.next_minus(down.ln(down.divide(*ratio))), up.next_plus(up.ln(up.divide(*ratio)))
-    return Fraction(low), Fraction(high)
+@lru_cache(maxsize=256)
+def _log(value: Fraction, rounding: str) -> Fraction:
+    """Bound of ln(value) from below or above: the division rounded outwards, the logarithm right to its last digit."""
+    context = Context(prec=250, rounding=rounding)
+    bound = context.ln(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    return Fraction(context.next_minus(bound) if rounding == ROUND_FLOOR else context.next_plus(bound))
 
 
 def rounded(value: Fraction, context: Context) -> Fraction:

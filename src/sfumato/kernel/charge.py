@@ -28,19 +28,28 @@ SAFE = 2**62  # loads are kept in int64 below this and in Python integers above
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """Privacy load of cells: an integer per cell (or one for all cells) times an exact unit."""
+    """Privacy load of cells: an integer per cell (or one for all cells) times an exact unit.
+
+    by_group: amounts are of the charge's groups of cells, each that of its fullest cell.
+    """
 
     amounts: NDArray[np.int64] | int
     unit: Fraction
+    by_group: bool = False
 
 
 class Charge:
-    """Privacy accountant of one mechanism: its budget, and the load that every cell has borne."""
+    """Privacy accountant of one mechanism: its budget, and the load that every cell has borne.
 
-    def __init__(self, budget: Budget, contributions: int, cells: int) -> None:
+    groups: number of groups of cells. Where the cells are too many to track, each group has one load for all its cells,
+    to which every measurement adds what its fullest cell bears: never less than any cell has borne.
+    """
+
+    def __init__(self, budget: Budget, contributions: int, cells: int, groups: int = 1) -> None:
         self.budget = budget
         self.contributions = contributions
         self.cells = cells
+        self.groups = groups
         self._denominator = 1
         self._loads: NDArray[np.int64] | NDArray[np.object_] | int = 0
 
@@ -55,7 +64,7 @@ class Charge:
 
     @property
     def tracked(self) -> bool:
-        """Whether loads are kept by cell; otherwise one bound serves all cells."""
+        """Whether loads are kept by cell; otherwise one bound serves all cells, or all of a group."""
         return self.cells <= MOST_TRACKED
 
     @property
@@ -72,7 +81,9 @@ class Charge:
             if load.unit < 0 or (np.min(load.amounts) if not isinstance(load.amounts, int) else load.amounts) < 0:
                 raise PrivacyError("a load is negative; the charge only ever grows")
             amounts = load.amounts
-            if not self.tracked and not isinstance(amounts, int):
+            if load.by_group and (self.tracked or isinstance(amounts, int) or amounts.shape != (self.groups,)):
+                raise PrivacyError("a load by group is one for each group of a charge that does not track its cells")
+            if not self.tracked and not load.by_group and not isinstance(amounts, int):
                 amounts = int(amounts.max(initial=0))
             total = _plus(total, _times(amounts, int(load.unit * denominator)))
         top = total if isinstance(total, int) else int(total.max(initial=0))
@@ -93,6 +104,15 @@ def noise_for(budget: Budget, contributions: int, *, l1: Fraction, l2_squared: F
     if budget.is_pure:
         return Laplace(contributions * l1 / budget.amount)
     return Gaussian(contributions**2 * l2_squared / (2 * budget.amount))
+
+
+def load_of(
+    noise: Noise, l1: NDArray[np.int64] | int, l2_squared: NDArray[np.int64] | int, unit: int | Fraction = 1
+) -> Load:
+    """The load of answers with this noise on cells. l1, l2_squared: of each cell's column; unit: what a row adds."""
+    if isinstance(noise, Laplace):
+        return Load(l1, Fraction(unit) / noise.scale)
+    return Load(l2_squared, Fraction(unit) ** 2 / (2 * noise.sigma_squared))
 
 
 Amounts = NDArray[np.int64] | NDArray[np.object_] | int

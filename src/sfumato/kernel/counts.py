@@ -5,21 +5,13 @@ out: nearly every row then has a cell of its own, so that gathering rows by cell
 save little. A row's *words* number its cell along runs of neighbouring attributes: the cells of 100 attributes have no
 number that fits in 64 bits, but each run of attributes has a short one.
 
-`MarginCounts` counts margins: rows and sums along some attributes, whatever the values of the others. A table of many
-attributes spans more cells than can be numbered, so every margin is counted from the rows, or from the cells that hold
-some, and only the margin itself is laid out. Rows are processed in blocks that fit into a processor's cache while all
-margins of a batch are counted.
-
-`covering` picks larger margins from which many small ones follow by summation: a margin of four attributes takes hardly
-longer to count than one of two, and six pairs follow from it. It uses nothing private.
-
-Whole numbers are added exactly or modulo 2^64, so the result does not depend on the order of rows. Which margins are
-counted together, and which are kept for a later query, follows from the domain and from earlier queries alone.
+`MarginCounts` counts margins from the rows, or from the cells that hold some, in blocks that fit into a processor's
+cache. Whole numbers are added exactly or modulo 2^64, so the order of rows does not matter; which margins are counted
+together and kept follows from the domain and from earlier queries alone (docs/privacy.md, section 9).
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -31,6 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.arrays import MOST_DENSE, Codes, Whole
 from sfumato.domain import LARGEST_NUMBER, Domain
+from sfumato.domain.grid import covering
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 
@@ -99,11 +92,15 @@ def short(values: NDArray[Any], below: int) -> Short:
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: private rows must not reach a log or a traceback
 class Rows:
-    """Placed rows, one by one. words: an array for each run of `words_of(domain)`. steps: of each measure, by row."""
+    """Placed rows, one by one. words: an array for each run of `words_of(domain)`. steps: of each measure, by row.
+
+    weights: how many rows each counts for; None where it is 1 for all.
+    """
 
     domain: Domain
     words: tuple[Short, ...]
     steps: dict[str, Whole] = field(default_factory=dict)
+    weights: Whole | None = None
     _found: dict[str, tuple[int, Short | None]] = field(init=False, default_factory=dict)
 
     def __len__(self) -> int:
@@ -137,10 +134,10 @@ class Rows:
         for run, word in zip(words_of(self.domain), self.words, strict=True):
             cells *= prod(self.domain.shape[run.start : run.stop])
             cells += word
-        order = np.argsort(cells, kind="stable") if self.steps else None
+        order = np.argsort(cells, kind="stable") if self.steps or self.weights is not None else None
         cells = np.sort(cells) if order is None else cells[order]
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        counts = np.diff(starts, append=len(cells))
+        counts = np.diff(starts, append=len(cells)) if self.weights is None else _added(self.weights[order], starts)
         sums = {name: _added(each[order], starts) for name, each in self.steps.items()}
         return Aggregate(cells[starts], counts, sums)
 
@@ -165,7 +162,7 @@ def recoded(held: Aggregate | Rows, old: Domain, new: Domain, maps: Mapping[str,
             for place in run:
                 word = word * new.shape[place] + code(new.names[place], held.codes(new.names[place], slice(None)))
             words.append(short(word, prod(new.shape[run.start : run.stop])))
-        return Rows(new, tuple(words), held.steps)
+        return Rows(new, tuple(words), held.steps, held.weights)
     cells: Codes = np.zeros(len(held.cells), dtype=np.int64)
     for name, size in zip(new.names, new.shape, strict=True):
         cells = cells * size + code(name, old.codes_along(name, held.cells))
@@ -182,58 +179,6 @@ def _by_cell(values: Whole, place: Codes, cells: int) -> Whole:
     total = np.zeros(cells, dtype=np.int64)
     np.add.at(total, place, values)
     return total
-
-
-MOST_JOINED = 2**16  # cells of a margin that is counted for the sake of others: its counts stay in a processor's cache
-AT_ONCE = 5_000  # sets that are looked at together, so that the time taken grows no faster than their number
-
-
-def covering(
-    sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_JOINED
-) -> Iterator[tuple[frozenset[str], list[int]]]:
-    """Greedy cover of sets of attributes by larger unions: each union with the indices of the sets it newly covers.
-
-    A union is grown greedily, by the attribute that completes the most sets, for as long as it spans few cells.
-
-    >>> pairs = [frozenset("ab"), frozenset("ac"), frozenset("bc"), frozenset("cd")]
-    >>> [(sorted(union), places) for union, places in covering(pairs, dict.fromkeys("abcd", 10), most=1000)]
-    [(['a', 'b', 'c'], [0, 1, 2]), (['c', 'd'], [3])]
-    """
-    for first in range(0, len(sets), AT_ONCE):
-        places: dict[frozenset[str], list[int]] = defaultdict(list)
-        about: dict[str, dict[frozenset[str], None]] = defaultdict(dict)  # an ordered set
-        for place, one in enumerate(sets[first : first + AT_ONCE], first):
-            places[one].append(place)
-            for name in one:
-                about[name][one] = None
-        while places:
-            union = _grown(next(iter(places)), about, sizes, most)
-            held = [one for one in _touching(union, about) if one <= union]
-            yield union, sorted(place for one in held for place in places.pop(one))
-            for one in held:
-                for name in one:
-                    del about[name][one]
-
-
-def _grown(
-    union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]], sizes: Mapping[str, int], most: int
-) -> frozenset[str]:
-    cells = prod(sizes[name] for name in union)
-    while True:
-        missing = (one - union for one in _touching(union, about))
-        gains = Counter(name for rest in missing if len(rest) == 1 for name in rest if cells * sizes[name] <= most)
-        if not gains:
-            return union
-        best = min(gains, key=lambda name: (-gains[name], sizes[name], name))
-        union, cells = union | {best}, cells * sizes[best]
-
-
-def _touching(union: frozenset[str], about: Mapping[str, dict[frozenset[str], None]]) -> dict[frozenset[str], None]:
-    """Sets that share an attribute with a union, as a dict of keys; for the empty union, the empty set."""
-    found = {frozenset[str](): None} if not union else {}
-    for name in sorted(union):
-        found |= about.get(name, {})
-    return found
 
 
 BLOCK = 2**16  # rows that are looked at together; more for a margin of more cells
@@ -330,7 +275,7 @@ class MarginCounts:
         """Value that each row or non-empty cell adds, as doubles if these are exact; None if it is 1 for all."""
         if of not in self._values:
             if isinstance(self._held, Rows):
-                values = None if of == "count" else self._held.steps[of]
+                values = self._held.weights if of == "count" else self._held.steps[of]
             else:
                 values = self._held.of(of)
             # Only how sums are worked out depends on this, not what comes of it.
@@ -395,6 +340,11 @@ def _add(total: Whole, places: Short, values: NDArray[Any] | None) -> None:
 
 
 def _down(counts: Whole, union: Domain, domain: Domain) -> Whole:
-    """Marginalise: the counts of a margin from those of a larger one."""
-    away = tuple(place for place, axis in enumerate(union) if axis.name not in domain)
-    return np.asarray(counts.reshape(union.shape).sum(axis=away), dtype=np.int64).reshape(-1)
+    """Marginalise: the counts of a margin from those of a larger one, the outermost axis first: the fastest."""
+    numbers, kept = counts.reshape(union.shape), 0
+    for axis in union:
+        if axis.name in domain:
+            kept += 1
+        else:
+            numbers = np.add.reduce(numbers, axis=kept)
+    return numbers.reshape(-1)

@@ -8,7 +8,7 @@ callers never state both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -16,45 +16,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Whole
+from sfumato.arrays import MOST_DENSE, MOST_MEASURED, ByAxis, Codes, Which, Whole
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Load
-from sfumato.kernel.counts import recoded
+from sfumato.kernel.charge import Load, load_of
+from sfumato.kernel.counts import Aggregate, Rows, recoded
 from sfumato.kernel.holding import SUBSETS_AT_ONCE, Holding, View, checked_map, checked_subset, subset_of, thinned
 from sfumato.kernel.sampling.noise import draw
+from sfumato.kernel.verbs import measuring
 from sfumato.kernel.verbs.exponential import choose
-from sfumato.kernel.verbs.measuring import (
-    Guess,
-    PartsMisfit,
-    check_kind,
-    checked_penalties,
-    distance,
-    epsilon_to_choose,
-    group_sums,
-    in_proportion,
-    labels_of,
-    labels_of_margins,
-    misfit_load,
-    misfit_noise,
-    noise_of_margins,
-    noise_of_queries,
-    noises_of,
-    pure_epsilon,
-    running_noises,
-)
-from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
+from sfumato.kernel.verbs.measuring import Guess, PartsMisfit, check_kind, group_sums, pure_epsilon
 from sfumato.kernel.verbs.scores import SCORES, LargestMisfit, Misfit, RowsRight, Score
-from sfumato.kernel.verbs.thresholds import above_noises, checked_threshold, first_exceeding, sift
 from sfumato.measurement import Measurement, Noise, Trail
 from sfumato.queries import Cells, Identity, Queries, Total
 from sfumato.queries.arrays import is_frozen
-from sfumato.queries.running import GRID
-from sfumato.schema.parts import missing_of
+from sfumato.queries.ranges import GRID
+from sfumato.schema.schema import missing_of
 
 if TYPE_CHECKING:
     from sfumato.kernel.lines import Lines
+
+
+DRAWN_AT_ONCE = 2**22  # noises: 32 MB of them beside the answers
 
 
 class Curator(Holding):
@@ -72,19 +56,20 @@ class Curator(Holding):
         *,
         of: str = "count",
         scales: Fraction | Sequence[Fraction] | None = None,
-        which: Codes | None = None,
+        which: Which = None,
         above: int | None = None,
     ) -> Measurement:
         """Answer queries with exact noise, charged to every cell they touch.
 
         Give either a `budget`, and every row gets the same noise, as little as the budget allows, or `scales`, the
         noise of each row (Laplace: the scale; Gaussian: sigma squared), and the charge follows from it.
-        which: for each row the place of its scale in `scales`, where many rows share few scales.
+        which: for each row the place of its scale in `scales`, where many rows share few scales; of a product of
+        queries over all attributes, also by axis.
         above: publish only the cells whose noisy count reaches this threshold (for `Identity` only). The time taken
         follows the cells that hold rows and those that are published, not the size of the domain.
 
-        Rows in which a measure is missing are counted beside its sums, by the same queries, with the same noise in
-        proportion to what one row can add, and for the one charge: a row has a value or lacks it (docs/privacy.md).
+        Rows in which a measure is missing are counted beside its sums, by the same queries, with noise in proportion to
+        what one row can add, for the one charge: a row has a value or lacks it.
         """
         unit = self._unit(of)
         self._check(queries)
@@ -92,7 +77,7 @@ class Curator(Holding):
         if above is not None and (type(queries) is not Identity or of != "count" or above < 1 or len(noises) > 1):
             raise QueryError("only the cells' own counts, with one noise for all, are published above a threshold")
         if above is None and type(queries) not in (Total, Cells):
-            self._check_size()
+            self._check_size(MOST_MEASURED if isinstance(which, ByAxis) else MOST_DENSE)
         # Charged before anything is drawn: an exception from here on can only over-count.
         self.charge.admit(self._loads(queries, unit, noises, which))
         if above is not None:
@@ -103,17 +88,16 @@ class Curator(Holding):
             missing = self._noisy(queries, missing_of(of), self._missing_noises(noises, unit), which)
         return replace(self._noisy(queries, of, noises, which), missing=missing)
 
-    def _noisy(
-        self, queries: Queries, of: str, noises: tuple[Noise, ...], which: NDArray[np.int64] | None
-    ) -> Measurement:
+    def _noisy(self, queries: Queries, of: str, noises: tuple[Noise, ...], which: Which) -> Measurement:
         """True answers plus noise that was already charged, as a measurement."""
         answers = self._answers(queries, of)
-        if which is None:
-            answers = answers + draw(noises[0], len(answers), self._entropy)
-        else:
+        kinds = np.zeros(len(answers), dtype=np.uint8) if which is None else np.asarray(which)
+        for start in range(0, len(answers), DRAWN_AT_ONCE):  # blocks are public, and so is what noise a row carries
+            block = slice(start, start + DRAWN_AT_ONCE)
             for kind, noise in enumerate(noises):
-                rows = np.flatnonzero(which == kind)
-                answers[rows] += draw(noise, len(rows), self._entropy)
+                mine = kinds[block] == kind
+                rows = block if mine.all() else start + np.flatnonzero(mine)
+                answers[rows] += draw(noise, int(mine.sum()), self._entropy)
         answers.setflags(write=False)
         return Measurement(of, queries, answers, noises, which)
 
@@ -155,13 +139,10 @@ class Curator(Holding):
             self._check(queries, domain)
         noise, load = self._noise_of_queries([queries for _, queries in listed], budget)
         self.charge.admit([load])
-        ends = np.cumsum([queries.rows for _, queries in listed])
-        answers = draw(noise, int(ends[-1]), self._entropy)
+        answers: list[Whole] = [np.zeros(0, dtype=np.int64)] * len(listed)
         for place, counts in self._margins.counts([domain for domain, _ in listed]):
-            queries = listed[place][1]  # modulo 2^64, like all sums here
-            answers[ends[place] - queries.rows : ends[place]] += queries.apply_wrapping(counts)
-        answers.setflags(write=False)
-        return Measurement("count", Identity(len(answers)), answers, (noise,))
+            answers[place] = listed[place][1].apply_wrapping(counts)
+        return self._noised("count", np.concatenate(answers), noise)
 
     def select(self, score: Score, budget: Budget) -> int:
         """Choose a candidate by the exponential mechanism on its score; charged to every cell the score reads."""
@@ -184,11 +165,12 @@ class Curator(Holding):
         """
         check_kind(budget, self.charge)
         domains, misfits = self._asked_of_margins(guesses)
-        fines = checked_penalties(penalties, len(domains))
+        fines = measuring.checked_penalties(penalties, len(domains))
         self._charge_all(budget)
         scores = np.zeros(len(domains), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
-            scores[place] = distance(misfits[place].held(counts), misfits[place].misfit.targets) - fines[place]
+            apart = measuring.distance(misfits[place].held(counts), misfits[place].misfit.targets)
+            scores[place] = apart - fines[place]
         return choose(scores, self._choice_rate(budget, 2), self._entropy)
 
     def measure_misfit(self, misfit: Misfit, budget: Budget, groups: Codes | None = None) -> Measurement:
@@ -200,13 +182,11 @@ class Curator(Holding):
         self._check_misfit(misfit)
         self._check_size()
         check_kind(budget, self.charge)
-        labels, count = labels_of(misfit, groups)
-        noise = misfit_noise(misfit, budget, self.charge.contributions)
-        self.charge.admit([self._spread(misfit_load(self._per_cell(misfit.queries, squared=False), noise))])
-        answers = group_sums(misfit.scores(self._dense("count")), labels, count)
-        answers += draw(noise, count, self._entropy)
-        answers.setflags(write=False)
-        return Measurement("misfit", Identity(count), answers, (noise,))
+        labels, count = measuring.labels_of(misfit, groups)
+        noise = measuring.misfit_noise(misfit, budget, self.charge.contributions)
+        sums = self._per_cell(misfit.queries, squared=False)
+        self.charge.admit([self._spread(load_of(noise, sums, sums**2))])
+        return self._noised("misfit", group_sums(misfit.scores(self._dense("count")), labels, count), noise)
 
     def measure_margin_misfits(
         self, guesses: Sequence[Guess], budget: Budget, groups: Codes | None = None
@@ -219,31 +199,30 @@ class Curator(Holding):
         """
         check_kind(budget, self.charge)
         domains, misfits = self._asked_of_margins(guesses)
-        labels, number = labels_of_margins(len(domains), groups)
+        labels, number = measuring.labels_of_margins(len(domains), groups)
         noise, load = self._margin_noise(labels, number, budget)
         self.charge.admit([load])
         sums = np.zeros(len(domains), dtype=np.int64)
         for place, counts in self._margins.counts(domains):
             sums[place] = misfits[place].total(counts)  # modulo 2^64, like all sums here
-        answers = group_sums(sums, labels, number)
-        answers += draw(noise, number, self._entropy)
-        answers.setflags(write=False)
-        return Measurement("misfit", Identity(number), answers, (noise,))
+        return self._noised("misfit", group_sums(sums, labels, number), noise)
 
     def first_above(self, misfit: Misfit, threshold: int, budget: Budget, *, start: int = 0) -> int | None:
         """Sparse vector: index of the first noisy misfit from `start` on that exceeds a noisy threshold, or None.
 
         The sparse vector technique, pure epsilon, one answer: the budget is spent whatever comes of it.
         """
+        from sfumato.kernel.verbs import thresholds
+
         self._check_misfit(misfit)
         self._check_size()
         epsilon = pure_epsilon(budget, self.charge, "first_above")
-        level, first = checked_threshold(threshold, start, misfit.queries.rows)
+        level, first = thresholds.checked_threshold(threshold, start, misfit.queries.rows)
         of_threshold, of_rows = self._above_noises(epsilon, misfit)
         self._charge_all(budget)
         misfits = misfit.scores(self._dense("count"))[first:]
         noise = draw(of_rows, len(misfits), self._entropy)
-        place = first_exceeding(misfits, level, noise, draw(of_threshold, 1, self._entropy))
+        place = thresholds.first_exceeding(misfits, level, noise, draw(of_threshold, 1, self._entropy))
         return None if place is None else first + place
 
     def best_partition(
@@ -256,6 +235,8 @@ class Curator(Holding):
         median; one for all, or one for each length. Noise of one sign and of scale 2 k / epsilon makes runs cheaper,
         single cells by half of it; a low price mostly buys noise.
         """
+        from sfumato.kernel.verbs.partitioning import cheapest, checked_order, cutting, line_up
+
         epsilon = pure_epsilon(budget, self.charge, "best_partition")
         plan = cutting(self.domain.size, price, longest, epsilon, self.charge.contributions)
         places = checked_order(order, self.domain.size)
@@ -269,10 +250,7 @@ class Curator(Holding):
     # -- verbs that restrict
 
     def reduce(self, partition: Partition) -> Curator:
-        """Curator over groups of cells, on the same charge; rows in cells labelled -1 are left out.
-
-        What is spent on cells that another curator does not see does not count against it: the charge sees to it.
-        """
+        """Curator over groups of cells, on the same charge; rows in cells labelled -1 are left out."""
         if partition.domain != self.domain:
             raise QueryError("a partition must be made for the domain it is used on")
         if partition.size == 0:
@@ -280,49 +258,34 @@ class Curator(Holding):
         label = np.empty(self.domain.size, dtype=np.int64)
         label[:] = partition.labels  # for privacy a copy: what is charged for and what is seen are the same cells
         kept = np.flatnonzero(label >= 0)
-        return Curator(
-            Domain((Axis("group", "integer", np.arange(partition.size + 1.0)),)),
-            self._aggregate.regroup(label),
-            self._units,
-            self.charge,
-            self._entropy,
-            view=View(kept, label[kept]) if self._view is None else self._view.within(label),
-            everywhere=self._everywhere,
-        )
+        groups = Domain((Axis("group", "integer", np.arange(partition.size + 1.0)),))
+        view = View(kept, label[kept]) if self._view is None else self._view.within(label)
+        return self._over(groups, self._aggregate.regroup(label), view=view, everywhere=self._everywhere)
 
     def margin(self, names: Sequence[str]) -> Curator:
-        """Curator over the marginal table of some attributes, on the same charge.
-
-        A row lies in one cell of every margin, so what is measured in a margin is charged, at its fullest cell, to
-        every cell of the table: this needs no number for each of them, however many there are.
-        """
-        domain, aggregate = self._margins.along(names)
-        return Curator(domain, aggregate, self._units, self.charge, self._entropy, everywhere=True)
+        """Curator over the marginal table of some attributes, charged at its fullest cell to all cells of the table."""
+        return self._over(*self._margins.along(names))
 
     def recode(self, axes: Mapping[str, tuple[Axis, Codes]]) -> Curator:
         """Curator over the table with attributes replaced by public functions of themselves, on the same charge.
 
-        axes: for each such attribute its new axis, of the same name, and the new cell of each of its cells. A row lies
-        in one cell of the new table, as it does in one of every margin, and is charged for alike (docs/privacy.md,
-        section 9).
+        axes: for each such attribute its new axis, of the same name, and the new cell of each of its cells. Charged
+        like a margin (docs/privacy.md, section 9).
         """
         maps = {name: checked_map(name, self.domain[name].size, axis, map_) for name, (axis, map_) in axes.items()}
         domain = Domain(tuple(axes[axis.name][0] if axis.name in axes else axis for axis in self.domain))
-        held = recoded(self._held, self.domain, domain, maps)
-        return Curator(domain, held, self._units, self.charge, self._entropy, everywhere=True)
+        return self._over(domain, recoded(self._held, self.domain, domain, maps))
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
         """Private lines of rows along an ordered attribute, with a charge of their own (kernel/lines.py).
 
         names: the last one is ordered, and its cells lie next to each other, one line for each combination of values of
         the others; rows in which it is missing are not seen. pieces: a power of two; the rows of a cell are dealt out
-        to its pieces (`verbs/pieces.py`).
-
-        The whole budget is charged here, to every cell. Whatever is asked of the lines costs no more than it together,
-        for their own charge is held to it; and there disjoint parts do not count against each other.
+        to its pieces (`verbs/partitioning.py`).
+        The whole budget is charged here, to every cell, and their own charge is held to it.
         """
         from sfumato.kernel.lines import Lines
-        from sfumato.kernel.verbs.pieces import check_lines, in_lines
+        from sfumato.kernel.verbs.partitioning import check_lines, in_lines
 
         pure_epsilon(budget, self.charge, "lines")
         check_lines(self._margins.domain_along(names), names, pieces)
@@ -331,25 +294,37 @@ class Curator(Holding):
         return Lines(in_lines(domain, names, aggregate), pieces, budget, self.charge.contributions, self._entropy)
 
     def subset(self, seed: int, number: int) -> Curator:
-        """Curator over the half of the rows that a public seed selects, on the same charge.
-
-        One row more changes one count of a subset by 1 or not at all, and no other (kernel/holding.py), so what is
-        measured here costs what it costs in the whole table.
-        """
+        """Curator over the half of the rows that a public seed selects, charged like the whole table (section 9)."""
         word, bit = divmod(checked_subset(seed, number), SUBSETS_AT_ONCE)
         if self._thinned is None or self._thinned[0] != (seed, word):  # many subsets come from one pass
             self._thinned = (seed, word), thinned(self._aggregate, seed, word)
         held = subset_of(self._aggregate, self._thinned[1][bit])
-        units = {"count": self._units["count"]}
-        return Curator(
-            self.domain, held, units, self.charge, self._entropy, view=self._view, everywhere=self._everywhere
-        )
+        return self._over(self.domain, held, ("count",), view=self._view, everywhere=self._everywhere)
 
     # -- inside
 
+    def _over(
+        self,
+        domain: Domain,
+        held: Aggregate | Rows,
+        statistics: Iterable[str] | None = None,
+        *,
+        view: View | None = None,
+        everywhere: bool = True,
+    ) -> Curator:
+        """Curator over other counts of the same rows, on the same charge."""
+        units = self._units if statistics is None else {of: self._units[of] for of in statistics}
+        return Curator(domain, held, units, self.charge, self._entropy, view=view, everywhere=everywhere)
+
+    def _noised(self, of: str, answers: Whole, noise: Noise) -> Measurement:
+        """Measurement of private numbers, each with noise that was already charged."""
+        answers = answers + draw(noise, len(answers), self._entropy)  # modulo 2^64, like all sums here
+        answers.setflags(write=False)
+        return Measurement(of, Identity(len(answers)), answers, (noise,))
+
     def _choice_rate(self, budget: Budget, spread: int) -> Fraction:
         """Rate of the exponential mechanism, epsilon / (k * spread): k rows move two scores no further apart."""
-        return epsilon_to_choose(budget) / (self.charge.contributions * spread)
+        return measuring.epsilon_to_choose(budget) / (self.charge.contributions * spread)
 
     def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
         """Copy the margins and guesses once, so that the charged ones are the measured ones."""
@@ -376,18 +351,20 @@ class Curator(Holding):
             raise QueryError("these queries touch no cell")
 
     def _above_noises(self, epsilon: Fraction, misfit: Misfit) -> tuple[Noise, Noise]:
+        from sfumato.kernel.verbs.thresholds import above_noises
+
         return above_noises(epsilon, self.charge.contributions * misfit.sensitivity)
 
     def _margin_noise(self, labels: Codes, groups: int, budget: Budget) -> tuple[Noise, Load]:
-        return noise_of_margins(labels, groups, budget, self.charge.contributions)
+        return measuring.noise_of_margins(labels, groups, budget, self.charge.contributions)
 
     def _noise_of_queries(self, asked: Sequence[Queries], budget: Budget) -> tuple[Noise, Load]:
-        return noise_of_queries(asked, budget, self.charge.contributions)
+        return measuring.noise_of_queries(asked, budget, self.charge.contributions)
 
     def _running_noises(
         self, shares: Mapping[str, Budget], periods: int, together: int
     ) -> tuple[dict[str, Noise], list[Load]]:
-        return running_noises(self._units, shares, periods, self.charge, together)
+        return measuring.running_noises(self._units, shares, periods, self.charge, together)
 
     def _fresh(self, noise: Noise) -> Whole:
         """Noise of every cell, in whole GRID-ths of a row."""
@@ -399,13 +376,15 @@ class Curator(Holding):
         unit: int,
         budget: Budget | None,
         scales: Fraction | Sequence[Fraction] | None,
-        which: Codes | None,
-    ) -> tuple[tuple[Noise, ...], Codes | None]:
-        return noises_of(queries, unit, budget, scales, which, self.charge)
+        which: Which,
+    ) -> tuple[tuple[Noise, ...], Which]:
+        return measuring.noises_of(queries, unit, budget, scales, which, self.charge)
 
     def _missing_noises(self, noises: tuple[Noise, ...], unit: int) -> tuple[Noise, ...]:
-        return tuple(in_proportion(noise, unit) for noise in noises)
+        return tuple(measuring.in_proportion(noise, unit) for noise in noises)
 
     def _sift(self, above: int, noise: Noise) -> tuple[Codes, NDArray[np.int64]]:
         """Cells whose noisy count reaches a threshold, and these counts."""
+        from sfumato.kernel.verbs.thresholds import sift
+
         return sift(self._aggregate, self.domain.size, above, noise, self._entropy)

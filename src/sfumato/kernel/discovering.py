@@ -13,13 +13,13 @@ beyond the threshold no more than it takes. This is the second round of MAD2R: C
 also comes back from a value to its people, by which one person moves the weights of values he does not have. Rounded to
 whole numbers that has no bound, and the second round makes up for it (benchmarks/discover.py).
 
-A look is paid for by an epsilon and a delta, which have no rho; whoever calls has reserved them (`kernel/opening.py`).
-Nothing leaves but values that passed, with their noisy numbers.
+A look is paid for by an epsilon and a delta, which have no rho, from one reservation for several (`Looks`). Nothing
+leaves but values that passed, with their noisy numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -30,7 +30,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import BudgetError, PrivacyError, SchemaError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Cost, rho_for
+from sfumato.kernel.budget import Budget, Cost, rho_for
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
+from sfumato.kernel.opening import Step, Terms, curator_of, rehearse
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.exact import exp_minus
@@ -53,7 +56,7 @@ TOO_SMALL = "this epsilon is too small for a look at values; give 0.001 or more"
 
 @dataclass(frozen=True)
 class FoundValue:
-    """A value that enough people have. noisy: their number with noise, or their weight where people have several."""
+    """Value found by a look. noisy: noisy number of people who have it, or their weight where people have several."""
 
     value: str
     noisy: int
@@ -62,7 +65,7 @@ class FoundValue:
 def values_schema(
     column: str, unit: PrivacyUnit, file: Dialect | None = None, fold: tuple[str, ...] | None = None
 ) -> Schema:
-    """Schema of a look at the values of a column, in which `Table.check_values` finds what it cannot serve."""
+    """Schema of a look at the values of a column; `Table.check_values` validates it."""
     category = {"type": "category", "column": column, "values": ["value"], "other": True, "fold": fold}
     attributes = {"value": {name: part for name, part in category.items() if part is not None}}
     return Schema(dataset="values", privacy_unit=unit, attributes=attributes, file=file)
@@ -95,7 +98,7 @@ def find_values(
 
 
 def largest(passed: Iterable[tuple[int, bytes]], most: int) -> list[FoundValue]:
-    """At most so many of the values that passed, by their noisy numbers and then by their bytes.
+    """The `most` largest of the values that passed, by noisy number and then by bytes.
 
     For privacy: nothing else decides the order. A value whose bytes are no text could not be listed, and falls out.
     """
@@ -123,7 +126,7 @@ class ThresholdNoise:
 
     @property
     def threshold(self) -> int:
-        """The noisy number from which a value is kept; in the middle of the noise, so that numbers are not biased."""
+        """Noisy number from which a value is kept; at the centre of the noise, so that noisy numbers are unbiased."""
         return len(self.rising) // 2
 
     @property
@@ -147,7 +150,7 @@ class ThresholdNoise:
 
 @lru_cache(maxsize=16)
 def threshold_noise(cost: Cost) -> ThresholdNoise:
-    """Noise with which a number of people, of whom each is one of at most one value, is (epsilon, delta)-private.
+    """Noise and threshold for counts of people with at most one value each, (epsilon, delta)-private.
 
     The chances of n people are the largest that are possible: at most exp(epsilon) times those of n - 1 people, and
     delta; and the chances of not reaching the threshold as much the other way.
@@ -173,7 +176,7 @@ def threshold_noise(cost: Cost) -> ThresholdNoise:
 
 
 def excess(weights: list[int], times: Fraction) -> Fraction:
-    """The larger of what chances exceed `times` the chances one step on by, and one step back, summed over all."""
+    """Hockey-stick divergence at factor `times` between a distribution and its shift by one step, the larger way."""
     above, below = [0, *weights], [*weights, 0]
     pairs = list(zip(above, below, strict=True))
     top, bottom = times.numerator, times.denominator
@@ -197,7 +200,7 @@ FINEST = 2**24  # units of weight that one person deals; fewer where noise in so
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private rows
 class Held:
-    """Values that people have: the place of a value, and the number of a person, for each. most: of one person."""
+    """Pairs of a value's index and a person's number, one for each value that a person has. most: of one person."""
 
     places: Integers
     people: Integers
@@ -205,7 +208,7 @@ class Held:
     most: int
 
     def __post_init__(self) -> None:
-        """Refuse what a person could have too much weight by: a value twice, or too many of them."""
+        """Refuse pairs by which a person could have too much weight: a repeated value, or more than `most`."""
         each = np.bincount(self.people) if len(self.people) else np.zeros(1, dtype=np.int64)
         order = np.lexsort((self.places, self.people))
         twice = (np.diff(self.places[order]) == 0) & (np.diff(self.people[order]) == 0)
@@ -215,7 +218,7 @@ class Held:
             )
 
     def weights(self, shares: Integers, one: int) -> Integers:
-        """Weights of all values if each person deals by these shares; the squares of a person's add up to one**2."""
+        """Total weight of each value if persons split theirs by these shares; a person's have l2 norm `one`."""
         own = shares[self.places]
         squares = np.bincount(self.people, own * own).astype(np.int64)  # sums far below 2**53, so exact as floats
         # At or above the root times 2**12: one more makes up for a rounding. So weights are rounded down.
@@ -227,7 +230,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Noises and thresholds of two rounds in which a person deals a weight of `one` each; all are public."""
+    """Public noises and thresholds of two rounds; in each, a person distributes a weight of `one` over values."""
 
     one: int
     noises: tuple[Gaussian, Gaussian]
@@ -236,7 +239,7 @@ class Rounds:
 
 @lru_cache(maxsize=16)
 def rounds_of(cost: Cost, most: int) -> Rounds:
-    """Two rounds of dealing over at most so many values a person that are (epsilon, delta)-private together.
+    """Noises and thresholds of two rounds, (epsilon, delta)-private together; most: values of a person.
 
     Half of delta is for noise, which is Gaussian, and half for thresholds (docs/privacy.md, theorem 16).
     """
@@ -258,7 +261,7 @@ def rounds_of(cost: Cost, most: int) -> Rounds:
 
 
 def deal(held: Held, rounds: Rounds, entropy: Entropy) -> tuple[NDArray[np.bool_], Integers]:
-    """Flags of the values that passed in one of two rounds, and noisy weights, those of the first round above others.
+    """Flags of the values that passed in either round, and noisy weights, first-round values ranked above others.
 
     For privacy: what people deal in the second round follows from noisy weights of the first and their own values.
     """
@@ -275,7 +278,7 @@ def deal(held: Held, rounds: Rounds, entropy: Entropy) -> tuple[NDArray[np.bool_
 
 
 def least_threshold(noise: Gaussian, one: int, most: int, delta: Fraction) -> int:
-    """The least threshold that values of one person alone pass with a chance of at most delta, however he deals."""
+    """Least threshold that values of a single person pass with probability at most delta, however weights are split."""
     low, high = one, 64 * (one + isqrt(int(noise.sigma_squared)) + 1)
     while low < high:
         middle = (low + high) // 2
@@ -295,7 +298,7 @@ def chance_to_pass(threshold: int, noise: Gaussian, one: int, most: int) -> Frac
 
 
 def tail(least: int, noise: Gaussian) -> Fraction:
-    """Bound on the chance of noise of at least so much: that of the continuous Gaussian from `least - 1` on, above.
+    """Upper bound on P(noise >= least), discrete Gaussian: the tail of the continuous one from `least - 1` on.
 
     Its tail from x on is below density(x) * (1/x - 1/x^3 + 3/x^5), in units of the standard deviation.
     """
@@ -314,3 +317,91 @@ TWICE_PI = Fraction(6_283_185_307, 10**9)  # just below
 def root_above(value: Fraction) -> Fraction:
     """A rational number just above the square root."""
     return Fraction(isqrt((value.numerator << 256) // value.denominator) + 1, 1 << 128)
+
+
+# -- Several looks on one reservation
+
+
+class Looks:
+    """Several private queries of one table, each debited from one reservation first (docs/privacy.md, section 10)."""
+
+    def __init__(self, opened: Callable[[], Table], terms: Terms, receipt: Receipt, entropy: Entropy) -> None:
+        self.receipt = receipt
+        self._opened, self._unit, self._entropy = opened, terms.schema.privacy_unit.column, entropy
+        self._epsilon, self._delta = terms.cost.epsilon, terms.cost.delta
+
+    def take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+        """Debit the reservation, or refuse; a debit is never returned."""
+        if not 0 < epsilon <= self._epsilon or not 0 <= delta <= self._delta:
+            raise PrivacyError("the looks would spend more than was reserved for them; nothing more is read")
+        self._epsilon, self._delta = self._epsilon - epsilon, self._delta - delta
+        return Budget.pure(epsilon)
+
+    def curator(self, schema: Schema, epsilon: Fraction) -> Curator:
+        """Curator of the table's rows under a schema of the same unit, which can spend this epsilon and no more."""
+        self._refuse_another_unit(schema)
+        budget = self.take(epsilon)
+        return curator_of(schema, self._opened().read(schema, self._key()), budget, self._entropy)
+
+    def values(
+        self, schema: Schema, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
+    ) -> list[FoundValue]:
+        """Values that enough people have (kernel/discovering.py) of a schema's one attribute, a category."""
+        self._refuse_another_unit(schema)
+        self.take(epsilon, delta)
+        return find_values(
+            self._opened(),
+            schema,
+            Cost(epsilon, delta),
+            most=most,
+            values_a_person=values_a_person,
+            key=self._key(),
+            entropy=self._entropy,
+        )
+
+    def _refuse_another_unit(self, schema: Schema) -> None:
+        if schema.privacy_unit.column != self._unit:
+            raise PrivacyError("a look protects another unit than the one that was reserved for")
+
+    def _key(self) -> int:
+        return int.from_bytes(self._entropy.bytes(7), "big")
+
+
+def open_looks(
+    opened: Callable[[], Table],
+    terms: Terms,
+    trials: Sequence[tuple[Schema, Cost | None]],
+    *,
+    ledger: Ledger,
+    entropy: Entropy,
+    step: Step,
+    nonce: str,
+) -> Looks:
+    """Reserve the cost of several looks at a table, after checking names and types; reads no row.
+
+    opened: opens the table anew, for each look reads it once. trials: schemas like those of the looks; with what it
+    will take where one is at values.
+    """
+    if not terms.by_sums:
+        raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")
+    step("check")
+    rehearse_looks(opened, terms, trials, ledger=ledger)
+    step("reserve")
+    return Looks(opened, terms, ledger.reserve(terms.wanted, nonce), entropy)
+
+
+def rehearse_looks(
+    opened: Callable[[], Table], terms: Terms, trials: Sequence[tuple[Schema, Cost | None]], *, ledger: Ledger
+) -> Account:
+    """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
+    for schema, cost in trials:
+        several = schema.privacy_unit.column is not None
+        with opened() as table:
+            table.check(schema)
+            if cost is not None:
+                threshold_noise(cost)
+                table.check_values(schema, 2 if several else 1)
+        if cost is not None and several:
+            rounds_of(cost, MOST_A_PERSON)
+    with opened() as table:
+        return rehearse(table, terms, ledger=ledger)

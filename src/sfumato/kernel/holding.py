@@ -2,13 +2,8 @@
 
 `Holding` draws no noise and publishes nothing; `curator.py` has the verbs. `View` maps the cells of a curator's domain
 to the cells of the whole table, so that every load reaches the cells that it belongs to.
-
-A public subset holds about half of all rows: row number j of cell c is in subset s if bit s of a public hash of
-(seed, c, j) is set. Which of a cell's rows has number j means nothing, because only the counts of cells are kept.
-
-Privacy of subsets. One more row in cell c gets the next number: every other row stays in or out as it was, so the
-count of c in a subset grows by 1 or stays, and no other cell's changes. A measurement in a subset therefore changes by
-at most as much as in the whole table, for every seed: the seed may be public, and its quality is no part of the proof.
+Row number j of cell c is in public subset s if bit s of a public hash of (seed, c, j) is set; why this costs what the
+whole table does, for every seed, is in docs/privacy.md, section 9.
 """
 
 from __future__ import annotations
@@ -19,17 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import MOST_DENSE, Codes, Whole
+from sfumato.arrays import MOST_DENSE, MOST_MEASURED, ByAxis, Codes, Which, Whole
 from sfumato.domain import Axis, Domain
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge, Load
+from sfumato.kernel.charge import Charge, Load, load_of
 from sfumato.kernel.counts import Aggregate, MarginCounts, Rows
 from sfumato.kernel.sampling.entropy import Entropy
+from sfumato.kernel.verbs.measuring import loads_by_axis
 from sfumato.measurement import Laplace, Noise
-from sfumato.queries import Cells, Queries, Total, trusted
-from sfumato.schema.parts import missing_of
+from sfumato.queries import Cells, Kron, Queries, Total, trusted
+from sfumato.schema.schema import missing_of
 
 if TYPE_CHECKING:  # few tables are parts of a series with running totals
     from sfumato.kernel.ledger.past_noise import Carried
@@ -163,9 +159,9 @@ class Holding:
         if queries.columns != cells:
             raise QueryError(f"the queries span {queries.columns} cells, the domain has {cells}")
 
-    def _check_size(self) -> None:
+    def _check_size(self, most: int = MOST_DENSE) -> None:
         """Refuse, before any charge, a domain too large to lay out."""
-        if self.domain.size > MOST_DENSE:
+        if self.domain.size > most:
             raise QueryError(
                 f"a domain of {self.domain.size:.3g} cells is too large to lay out in full; "
                 "measure margins, totals, single cells, or cells above a threshold"
@@ -176,18 +172,21 @@ class Holding:
         share = Charge(budget, self.charge.contributions, 1).limit
         self.charge.admit([self._spread(Load(1, share))])
 
-    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
+    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Which) -> list[Load]:
+        if isinstance(which, ByAxis):
+            whole = self._view is None and not self._everywhere and self.charge.groups == max(self.domain.shape)
+            shape = tuple(factor.columns for factor in queries.factors) if type(queries) is Kron else ()
+            if type(queries) is Kron and whole and not self.charge.tracked and shape == self.domain.shape:
+                return list(loads_by_axis(queries, noises, which, self.domain, unit))
+            which = np.asarray(which, dtype=np.int64)
         loads = []
         for kind, noise in enumerate(noises):
             mine = None if which is None else np.flatnonzero(which == kind)
             if mine is not None and not len(mine):
                 continue
             rows = queries if mine is None else queries[mine]
-            if isinstance(noise, Laplace):
-                load = Load(self._per_cell(rows, squared=False), unit / noise.scale)
-            else:
-                load = Load(self._per_cell(rows, squared=True), unit**2 / (2 * noise.sigma_squared))
-            loads.append(self._spread(load))
+            sums = self._per_cell(rows, squared=not isinstance(noise, Laplace))
+            loads.append(self._spread(load_of(noise, sums, sums, unit)))
         return loads
 
     def _per_cell(self, queries: Queries, *, squared: bool) -> NDArray[np.int64] | int:
@@ -213,10 +212,10 @@ class Holding:
         if type(queries) is Cells:
             return self._aggregate.at(queries.codes, of)
         # Modulo 2^64, as the noise is added: an overflow must not be an error, for that would depend on the data.
-        return np.array(queries.apply_wrapping(self._dense(of)), dtype=np.int64)
+        return np.asarray(queries.apply_wrapping(self._dense(of)), dtype=np.int64)  # a new array: never a view
 
     def _dense(self, of: str) -> NDArray[np.int64]:
-        self._check_size()
+        self._check_size(MOST_MEASURED)
         vector = np.zeros(self.domain.size, dtype=np.int64)
         vector[self._aggregate.cells] = self._aggregate.of(of)
         return vector

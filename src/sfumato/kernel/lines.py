@@ -1,6 +1,6 @@
 """Quantiles and range counts on lines of ordered cells, each cut into pieces, with a charge of their own.
 
-Rows of a cell are dealt out to its pieces (`verbs/pieces.py`), so that a cell of many rows is cut as finely as any
+Rows of a cell are dealt to its pieces (`verbs/partitioning.py`), so that a cell of many rows is cut as finely as any
 other. Two verbs spend: `cut` chooses a piece by rank, `count` counts runs of pieces. Each is charged to the pieces that
 it looks at and to no others, within a budget that was charged to the whole table beforehand.
 
@@ -20,7 +20,7 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.pieces import choose_piece, rows_before
+from sfumato.kernel.verbs.partitioning import choose_piece, rows_before
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity

@@ -4,8 +4,6 @@ Whatever can be refused from names and types alone is refused before anything is
 the ledger and committed to disk, and only then is the table read. A crash at any later moment leaves the reservation
 in place: the ledger can over-count, never under-count. So can the register of a series, which is written when it is
 known who would be counted, and before anybody is; and the noise of a part is on disk before it is added to a count.
-
-`Looks` are several curators of one table, paid for from one reservation: for what a schema lacks (`sfumato discover`).
 """
 
 from __future__ import annotations
@@ -27,16 +25,15 @@ from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.ledger.book import Series, Unit
 from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
-from sfumato.kernel.ledger.past_noise import Carried, PastNoise
-from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
 from sfumato.kernel.reading.engines import Admit
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
 
-if TYPE_CHECKING:
-    from sfumato.kernel.discovering import FoundValue
+if TYPE_CHECKING:  # few tables are parts of a series
+    from sfumato.kernel.ledger.past_noise import Carried, PastNoise
+    from sfumato.kernel.ledger.register import Register
 
 NOT_COUNTED = "budget", "ledger", "expected_rows", "file"  # parts of a schema that say nothing of what is counted
 Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data
@@ -52,14 +49,14 @@ class Opened:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms on which a table is opened; all of them are public.
+    """Public parameters of one access to a private table.
 
     cost: reserved in the ledger, and all that the curator can spend.
     mechanism: its name, as the ledger records it.
-    request, again: what is asked for, as a digest of what is public about it; it may be what was asked for last.
+    request: digest of the public part of what is asked for. again: whether it may equal the last request.
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
     period: of the series that the schema states, as `Series.label` writes it; it must be named if there is one.
-    by_sums: epsilon and delta are spent as such and follow from no rho, as those of looks; so the ledger adds them up.
+    by_sums: the cost has no rho (a look's thresholds), so that the ledger adds up epsilons and deltas.
     """
 
     schema: Schema
@@ -117,7 +114,7 @@ def _adds_up(cost: Cost) -> bool:
 
 
 def unit_of(schema: Schema) -> Unit:
-    """Whom a release of this schema protects."""
+    """Privacy unit that a release of this schema protects."""
     one = schema.series
     if one is None:
         return Unit(schema.privacy_unit.column)
@@ -209,6 +206,8 @@ def _admitting(register: Register, receipt: Receipt, period: str, step: Step) ->
 
 def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
     """Past noise for one part: of parts with the same schema, as far as it says what is counted."""
+    from sfumato.kernel.ledger.past_noise import Carried
+
     schema, series = terms.schema, terms.schema.series
     if series is None or series.periods is None or terms.period is None:
         raise SchemaError("running totals are for a series that states how many periods are planned")
@@ -222,11 +221,15 @@ def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | Non
     unit = terms.wanted.unit
     register = past = None
     if unit.series is not None and unit.series.keeps_register:
+        from sfumato.kernel.ledger.register import Register
+
         register = Register(ledger, terms.schema.dataset, unit)
     table.check(terms.schema, terms.period, with_people=register is not None)
     if register is not None:
         register.check()
     if terms.schema.running:
+        from sfumato.kernel.ledger.past_noise import PastNoise
+
         past = PastNoise(ledger, terms.schema.dataset, unit)
         past.check()
     return register, past
@@ -241,99 +244,6 @@ def curator_of(
     carried: Carried | None = None,
 ) -> Curator:
     """A curator that can spend a budget on the counts of a table, and no more. carried: noise of earlier parts."""
-    charge = Charge(budget, schema.privacy_unit.contributions, schema.domain.size)
+    # A row that weighs w steps is charged as w rows, at most schema.weight.most (docs/privacy.md, theorem W).
+    charge = Charge(budget, schema.most_of_a_unit, schema.domain.size, max(schema.domain.shape))
     return kind(schema.domain, held, schema.units, charge, entropy, carried=carried)
-
-
-class Looks:
-    """Several looks at one private table, all of them paid for from one reservation.
-
-    Each look takes a part of what was reserved, before it reads; the parts never add up to more (epsilons add up, and
-    deltas: docs/privacy.md, section 13). What a look says may decide what the next one asks. A look that fails keeps
-    what it took.
-    """
-
-    def __init__(self, opened: Callable[[], Table], terms: Terms, receipt: Receipt, entropy: Entropy) -> None:
-        self.receipt = receipt
-        self._opened, self._unit, self._entropy = opened, terms.schema.privacy_unit.column, entropy
-        self._epsilon, self._delta = terms.cost.epsilon, terms.cost.delta
-
-    def take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
-        """Take a part of what is left of the reservation, or refuse; nothing gives it back."""
-        if not 0 < epsilon <= self._epsilon or not 0 <= delta <= self._delta:
-            raise PrivacyError("the looks would spend more than was reserved for them; nothing more is read")
-        self._epsilon, self._delta = self._epsilon - epsilon, self._delta - delta
-        return Budget.pure(epsilon)
-
-    def curator(self, schema: Schema, epsilon: Fraction) -> Curator:
-        """Curator of the table's rows under a schema of the same unit, which can spend this epsilon and no more."""
-        self._refuse_another_unit(schema)
-        budget = self.take(epsilon)
-        return curator_of(schema, self._opened().read(schema, self._key()), budget, self._entropy)
-
-    def values(
-        self, schema: Schema, epsilon: Fraction, delta: Fraction, *, most: int, values_a_person: int
-    ) -> list[FoundValue]:
-        """Values that enough people have (kernel/discovering.py) of a schema's one attribute, a category."""
-        from sfumato.kernel.discovering import find_values
-
-        self._refuse_another_unit(schema)
-        self.take(epsilon, delta)
-        return find_values(
-            self._opened(),
-            schema,
-            Cost(epsilon, delta),
-            most=most,
-            values_a_person=values_a_person,
-            key=self._key(),
-            entropy=self._entropy,
-        )
-
-    def _refuse_another_unit(self, schema: Schema) -> None:
-        if schema.privacy_unit.column != self._unit:
-            raise PrivacyError("a look protects another unit than the one that was reserved for")
-
-    def _key(self) -> int:
-        return int.from_bytes(self._entropy.bytes(7), "big")
-
-
-def open_looks(
-    opened: Callable[[], Table],
-    terms: Terms,
-    trials: Sequence[tuple[Schema, Cost | None]],
-    *,
-    ledger: Ledger,
-    entropy: Entropy,
-    step: Step,
-    nonce: str,
-) -> Looks:
-    """Reserve the cost of several looks at a table, after what names and types refuse; no row is read here.
-
-    opened: opens the table anew, for each look reads it once. trials: schemas like those of the looks; with what it
-    will take where one is at values.
-    """
-    if not terms.by_sums:
-        raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")
-    step("check")
-    rehearse_looks(opened, terms, trials, ledger=ledger)
-    step("reserve")
-    return Looks(opened, terms, ledger.reserve(terms.wanted, nonce), entropy)
-
-
-def rehearse_looks(
-    opened: Callable[[], Table], terms: Terms, trials: Sequence[tuple[Schema, Cost | None]], *, ledger: Ledger
-) -> Account:
-    """Refuse what `open_looks` would refuse from names and types; reserves nothing and reads no row."""
-    from sfumato.kernel.discovering import MOST_A_PERSON, rounds_of, threshold_noise
-
-    for schema, cost in trials:
-        several = schema.privacy_unit.column is not None
-        with opened() as table:
-            table.check(schema)
-            if cost is not None:
-                threshold_noise(cost)
-                table.check_values(schema, 2 if several else 1)
-        if cost is not None and several:
-            rounds_of(cost, MOST_A_PERSON)
-    with opened() as table:
-        return rehearse(table, terms, ledger=ledger)

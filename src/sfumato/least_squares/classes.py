@@ -2,9 +2,15 @@
 
 Cells are equivalent if the query weights them equally and every class of rows sums them equally; rows are equivalent if
 they carry the same noise and weight every class of cells equally. Classes are refined until they are stable
-(Weisfeiler, Leman 1968). The GLS solution is constant on classes, which merged.py uses. Rows are first classed by their
+(Weisfeiler, Leman 1968). The GLS solution is constant on classes, as used below. Rows are first classed by their
 noises over all combinations of rows along the other axes (`noises_along`): mostly one class per level of a tree.
 Equality is tested by 64-bit hashes (SplitMix).
+
+Least squares reduced to equivalence classes of cells, for a query that distinguishes few of them.
+
+The GLS solution is constant on the classes of classes.py, so it is solved with one unknown per class: for one value
+among a hundred, measured in a tree, four or five in place of a hundred; for all values of an attribute mostly one. The
+result is exact.
 """
 
 from __future__ import annotations
@@ -18,9 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import ByAxis, Codes, Flags, Floats, Which
 from sfumato.frozen import dataclass
-from sfumato.queries import Queries, Weighted
+from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.closed_forms import least_squares
+from sfumato.least_squares.gram import kind
+from sfumato.measurement import Design
+from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree, Weighted
 
 MOST_CLASSES = 2**7  # along one axis; with more, little would be gained
 FEW = 2**12  # words that are kept
@@ -165,7 +175,7 @@ def _scrambled(z: Words) -> Words:
 FEW_CLASSES = 2**6  # that are told apart by comparing; strategies have a few levels
 
 
-def noises_along(which: Codes | None, rows: Sequence[int]) -> tuple[list[Codes], Codes] | None:
+def noises_along(which: Which, rows: Sequence[int]) -> tuple[list[Codes], Codes] | None:
     """Noise classes of the rows along each axis, and the noise of each combination of classes; None if too many.
 
     which: number of the noise of every combination of rows; None where all carry the first. rows: number of rows per
@@ -173,6 +183,10 @@ def noises_along(which: Codes | None, rows: Sequence[int]) -> tuple[list[Codes],
     """
     if which is None:
         return [np.zeros(count, dtype=np.int64) for count in rows], np.zeros([1] * len(rows), dtype=np.int64)
+    if isinstance(which, ByAxis):
+        if [*map(len, which.along)] != [*rows]:
+            return None
+        return [*which.along], np.arange(prod(which.kinds)).reshape(which.kinds)
     grid = narrow(which).reshape(rows)
     classes = [_compared(_in_front(grid, axis)) for axis in range(len(rows))]
     kept = [own for own in classes if own is not None]
@@ -189,8 +203,10 @@ def noise_classes(grid: NDArray[np.integer], place: int) -> Codes:
     return ranked(np.asarray(front.astype(np.uint64) @ words(front.shape[1]))) if classes is None else classes
 
 
-def narrow(which: Codes) -> NDArray[np.integer]:
+def narrow(which: Codes | ByAxis) -> NDArray[np.integer]:
     """Same integers in the smallest type that holds them."""
+    if isinstance(which, ByAxis):
+        return np.asarray(which)
     return which.astype(np.uint8 if len(which) and which.max() < 2**8 else np.int64, copy=False)
 
 
@@ -212,3 +228,121 @@ def _compared(front: NDArray[np.integer]) -> Codes | None:
         if not len(left):
             return classes
     return None
+
+
+# -- merged
+
+MOST_MERGED = 2**9  # classes of cells in all, where they are solved for at once
+MOST_BY_AXES = 2**17  # and where they are solved for axis by axis
+HARDLY = 2  # times fewer classes than cells: with less, queries that are solved quickly are left as they are
+WORTH = 4  # times fewer classes than cells: beyond MOST_MERGED, what merging has to gain
+QUICK = (Tree, Identity, Total, Haar, NominalHaar)
+MOST_KEPT = 2**23  # weights of noises that are remembered
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Noise weights of sums by class of rows.
+
+    weights: (row classes, sums). counts: rows per class. known: whether a sum is estimable, (sums,).
+    """
+
+    design: Design
+    weights: Floats
+    counts: Codes
+    known: Flags
+
+
+class Merged:
+    """Design whose blocks are Kronecker products over several axes, with cached reductions."""
+
+    def __init__(self, design: Design, shape: tuple[int, ...], blocks: list[tuple[Queries, ...]]) -> None:
+        self._design, self.shape, self._blocks = design, shape, blocks
+        ends = np.cumsum([prod(factor.rows for factor in factors) for factors in blocks])[:-1]
+        which = np.zeros(design.queries.rows, dtype=np.int64) if design.which is None else design.which
+        parts = np.split(narrow(which), ends)
+        self._which = [p.reshape([f.rows for f in factors]) for p, factors in zip(parts, blocks, strict=True)]
+        self._along: dict[tuple[int, bytes], Along | None] = {}
+        self._solvers: dict[tuple[bytes, ...], tuple[Design, Codes, LeastSquares]] = {}
+        self._solved: dict[tuple[bytes, ...], Weighed] = {}
+        self._listed: dict[int, list[Way]] = {}
+
+    @classmethod
+    def of(cls, design: Design, shape: tuple[int, ...]) -> Merged | None:
+        """Reduction of a design; None where its queries are no products over the axes, or not integral."""
+        queries, blocks = design.queries, []
+        for block in queries.blocks if isinstance(queries, Stack) and len(shape) > 1 else (queries,):
+            factors = block.factors if type(block) is Kron else (block,)
+            if tuple(factor.columns for factor in factors) != shape or not block.integral:
+                return None
+            blocks.append(tuple(factors))
+        return cls(design, shape, blocks)
+
+    def along(self, place: int, told: Codes) -> Along | None:
+        """Classes along an axis; told: initial class of each cell by the query, (cells,). None: too many classes.
+
+        All cells may be their own class along an axis with a quick closed form.
+        """
+        key = place, digest(told)
+        if key not in self._along:
+            ways = self._ways(place)
+            quick = len(self._blocks) == 1 and isinstance(ways[0].factor, QUICK)
+            classes = refined(ways, told)
+            if quick and (classes is None or len(classes.first) > self.shape[place] // HARDLY):
+                classes = unmerged(ways, place)
+            self._along[key] = classes
+        return self._along[key]
+
+    def too_many(self, axes: list[Along]) -> bool:
+        """Whether the classes of all axes are more than are solved for."""
+        merged = prod(len(axis.first) for axis in axes)
+        if len(self._blocks) > 1 or merged <= MOST_MERGED:
+            return merged > MOST_MERGED
+        return merged > min(MOST_BY_AXES, prod(self.shape) // WORTH)
+
+    def errors(self, axes: list[Along], columns: Floats) -> Weighed:
+        """Noise weights of sums of cells; columns: weight of each class of cells, (classes of all axes, sums)."""
+        same = tuple(axis.key for axis in axes)
+        key = (*same, repr(columns.shape).encode(), digest(columns))
+        if key not in self._solved:
+            if same not in self._solvers:
+                self._solvers[same] = self._smaller(axes)
+            design, counts, solver = self._solvers[same]
+            volumes = np.ones(1)
+            for axis in axes:
+                volumes = (volumes[:, None] * axis.cells).reshape(-1)
+            solved, estimable = solver.solve(columns * volumes[:, None])
+            weights = np.asarray(design.queries @ solved) / design.sizes[:, None]
+            if sum(kept.weights.size for kept in self._solved.values()) + weights.size > MOST_KEPT:
+                self._solved.clear()
+            self._solved[key] = Weighed(design, weights, counts, estimable)
+        return self._solved[key]
+
+    def _smaller(self, axes: list[Along]) -> tuple[Design, Codes, LeastSquares]:
+        """Reduced design with one row per class of rows, rows per class, and its solver."""
+        blocks, which, counts = [], [], []
+        for number, kinds in enumerate(self._which):
+            blocks.append(Kron(*(axis.asked[number] for axis in axes)))
+            which.append(kinds[np.ix_(*(axis.rows[number] for axis in axes))].reshape(-1))
+            many = np.ones(1, dtype=np.int64)
+            for axis in axes:
+                many = (many[:, None] * axis.many[number]).reshape(-1)
+            counts.append(many)
+        queries = blocks[0] if len(blocks) == 1 else Stack(*blocks)
+        design, many = Design(queries, self._design.noises, np.concatenate(which)), np.concatenate(counts)
+        return design, many, least_squares(queries, design.sizes / many)
+
+    def _ways(self, place: int) -> list[Way]:
+        """Distinct pairs of queries and noise classes along an axis, with the blocks that have them."""
+        if place not in self._listed:
+            ways: dict[tuple[object, bytes], Way] = {}
+            for number, factors in enumerate(self._blocks):
+                noises = self._noises(number, place)
+                way = ways.setdefault((kind(factors[place]), noises.tobytes()), Way(factors[place], noises, set()))
+                way.blocks.add(number)
+            self._listed[place] = list(ways.values())
+        return self._listed[place]
+
+    def _noises(self, number: int, place: int) -> Codes:
+        """Noise classes of a block's rows along an axis."""
+        return noise_classes(self._which[number], place)

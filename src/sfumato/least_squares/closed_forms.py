@@ -11,20 +11,36 @@ shared out to its children in proportion to their 1 / a.
 `Woodbury` (McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018, section 4): with D the cells' precisions and p further
 rows B of variances V, (D + B^T V^-1 B)^-1 = D^-1 - D^-1 B^T (V + B D^-1 B^T)^-1 B D^-1 (Sherman, Morrison, Woodbury).
 The inner matrix is p x p; where the rows of B are disjoint it is diagonal, and p may be large.
+
+Choice of the solver of (A^T P A)^-1 by family of queries: a closed form if there is one, else dense or iterative.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.least_squares.base import EachCell, LeastSquares, all_known, every_cell, pieces
-from sfumato.least_squares.general import solve_by_root
+from sfumato.least_squares.base import (
+    EachCell,
+    LeastSquares,
+    NormalEquations,
+    OneTotal,
+    all_known,
+    bare,
+    every_cell,
+    pieces,
+    pooled,
+)
+from sfumato.least_squares.general import Guess, Iterative, of_few_cells, of_few_rows, solve_by_root
 from sfumato.least_squares.gram import Gram, even_cuts
-from sfumato.queries import Haar, NominalHaar, Queries, Stack, Tree
+from sfumato.least_squares.kron import KronSquares, MarginalSquares, SharedBasis, closest_products
+from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
 from sfumato.queries.base import Indicators
 
 
@@ -134,7 +150,7 @@ class NominalSquares(LeastSquares):
         return solved / self._cells**2, all_known(columns)
 
     def price(self, gram: Gram) -> float:
-        """Trace in closed form, linear in the number of categories where the Gram matrix is short."""
+        """Total squared error, trace of gram @ covariance, in time linear in the cells if gram is of low rank."""
         error = self._total * gram.grand
         if self._cells > 1:
             shared = float(gram.squares(self._each, np.array([0, self._cells]))[0]) / float(self._each.sum())
@@ -213,3 +229,137 @@ class Woodbury(LeastSquares):
 def disjoint(rows: Queries) -> bool:
     """Whether rows are indicators of pairwise disjoint sets of cells."""
     return isinstance(rows, Indicators) and rows.l1 <= 1
+
+
+# -- families
+
+FEW_CELLS, MOST_CELLS = 2**11, 2**12  # up to which the normal equations are written out, once or for many questions
+MOST_WRITTEN = 512  # rows that are written out where there are more cells than that
+
+
+def least_squares(queries: Queries, variances: Floats, *, often: bool = False) -> LeastSquares:
+    """Fastest exact solver for these queries; variances: noise variance of every row, above 0, (rows,).
+
+    often: many right-hand sides will follow, so that a dense factor pays for more cells.
+
+    >>> from sfumato.queries import Identity, Stack, Total
+    >>> twice = least_squares(Stack(Total(2), Identity(2)), np.ones(3))
+    >>> twice.solve(np.array([[1.0], [0.0]]))[0].round(4).tolist()
+    [[0.6667], [-0.3333]]
+    """
+    noise = np.asarray(variances, dtype=np.float64)
+    if noise.shape != (queries.rows,) or not (np.isfinite(noise) & (noise > 0)).all():
+        raise QueryError(f"least squares needs a finite variance above 0 for each of the {queries.rows} rows")
+    return _chosen(queries, 1.0 / noise, MOST_CELLS if often else FEW_CELLS)
+
+
+def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> LeastSquares:
+    """Solver by family: closed form, singular values (few rows), Cholesky (few cells), or iteration."""
+    queries, precisions = bare(queries, precisions)
+    chosen = _closed_form(queries, precisions)
+    if chosen is not None:
+        return chosen
+    if 2 * queries.rows <= queries.columns and queries.rows <= MOST_WRITTEN:
+        return of_few_rows(queries, precisions)
+    if queries.columns <= few:
+        return of_few_cells(queries, precisions)
+    return Iterative(queries, precisions, _guess(queries, precisions))
+
+
+def _guess(queries: Queries, precisions: Floats) -> Guess | None:
+    """Preconditioner: a block with a closed form that determines every cell, or a basis that all blocks share."""
+    blocks = pieces(queries, precisions) if isinstance(queries, Stack) else [(queries, precisions)]
+    for block, each in blocks if len(blocks) > 1 else []:
+        part = None if every_cell(block) else _closed_form(block, each)  # cells guess no better than the diagonal
+        if part is not None and part.certain:
+            return _solution(part)
+    return SharedBasis.of(*zip(*blocks, strict=True))
+
+
+def _solution(similar: LeastSquares) -> Guess:
+    """Preconditioner that solves similar equations."""
+    return lambda columns: similar.solve(columns)[0]
+
+
+def _closed_form(queries: Queries, precisions: Floats) -> LeastSquares | None:
+    """Closed form of the family, if these precisions have one."""
+    form = FORMS.get(type(queries))
+    return form(queries, precisions) if form else None
+
+
+def _tree(queries: Tree, precisions: Floats) -> LeastSquares | None:
+    """Tree solver where every cell has a positive precision."""
+    return TreeSquares(queries, precisions) if (precisions[-queries.columns :] > 0).all() else None
+
+
+def _if_all_count(form: Callable[[Any, Floats], LeastSquares]) -> Callable[[Any, Floats], LeastSquares | None]:
+    """Closed form that needs all precisions positive."""
+    return lambda queries, precisions: form(queries, precisions) if (precisions > 0).all() else None
+
+
+def _by_factors(queries: Kron, precisions: Floats) -> LeastSquares | None:
+    """Kronecker solver: exact where precisions are products, else a preconditioner of the iteration."""
+    if every_cell(queries):
+        return EachCell(precisions)
+    if not (precisions > 0).all():
+        return None
+    lists, exact = closest_products(precisions, [factor.rows for factor in queries.factors])
+    factors = [_chosen(factor, own) for factor, own in zip(queries.factors, lists, strict=True)]
+    sizes = tuple(factor.columns for factor in queries.factors)
+    near = KronSquares(sizes, factors, NormalEquations(queries, precisions))
+    return near if exact else Iterative(queries, precisions, _solution(near))
+
+
+def _stack(queries: Stack, precisions: Floats) -> LeastSquares | None:
+    """Closed form of a stack: repeated blocks pooled, marginals (MarginalSquares), identity and few rows (Woodbury)."""
+    if type(queries) is Stack and (repeated := pooled(queries, precisions)) is not None:
+        return _chosen(*repeated)
+    return MarginalSquares.of(queries, precisions) or Woodbury.of(queries, precisions)
+
+
+# A family and what makes its class, or None where these precisions have no closed form.
+FORMS: dict[type[Queries], Callable[[Any, Floats], LeastSquares | None]] = {
+    Haar: _if_all_count(HaarSquares),
+    Identity: lambda _, precisions: EachCell(precisions),
+    Kron: _by_factors,
+    Marginals: _stack,
+    NominalHaar: _if_all_count(NominalSquares),
+    Stack: _stack,
+    Total: _if_all_count(lambda queries, precisions: OneTotal(queries.columns, float(precisions[0]))),
+    Tree: _tree,
+}
+
+
+QUICK = (Identity, Tree, Haar, NominalHaar)  # whose inverse takes time and memory in proportion to their rows
+MOST_SPACES = 8  # times the cells that tables by levels may lay out while they are solved
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedAxis:
+    """Queries and precisions (rows,) along one axis; the inverse is computed when it is needed."""
+
+    queries: Queries
+    precisions: Floats
+
+    @cached_property
+    def inverse(self) -> LeastSquares:
+        """(A^T P A)^-1 of the axis."""
+        return least_squares(self.queries, 1.0 / self.precisions)
+
+    @property
+    def quick(self) -> bool:
+        """Whether every cell is estimable, in time and memory linear in the rows."""
+        if isinstance(self.queries, Stack):
+            tables = MarginalSquares.of(self.queries, self.precisions)
+            return tables is not None and tables.certain and tables.laid_out <= MOST_SPACES
+        return type(self.queries) in QUICK or (type(self.queries) is Total and self.queries.columns == 1)
+
+    def cells(self, answers: Floats) -> Floats:
+        """GLS estimates (cells, k) from answers (rows, k)."""
+        return self.inverse.solve(self.queries.T @ (answers * self.precisions[:, None]))[0]
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Weight of each answer in the GLS estimate of the axis total, (rows,)."""
+        solved = self.inverse.solve(np.ones((self.queries.columns, 1)))[0]
+        return np.asarray(self.queries @ solved)[:, 0] * self.precisions

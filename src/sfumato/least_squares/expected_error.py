@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.least_squares.base import EachCell, LeastSquares
-from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.closed_forms import least_squares
 from sfumato.least_squares.general import Iterative, of_few_cells
 from sfumato.least_squares.gram import MOST_WRITTEN, Gram, Product, gram_of, grams_of, has_short_gram, products
 from sfumato.least_squares.kron import KronSquares

@@ -1,4 +1,5 @@
-"""Registry of mechanisms by name, the plainest first. A file is one paper and ends with its `Mechanism` value.
+"""Registry of mechanisms by name, the plainest first. A file ends with its `MECHANISM`; where it holds several, each
+has its name in capitals.
 
 Nothing is imported before it is asked for, so that whoever needs the names alone does not wait for the mechanisms.
 """
@@ -16,20 +17,21 @@ if TYPE_CHECKING:
 
 MODULES = {
     "cells": "sfumato.models.cells.cells",
-    "sparse-cells": "sfumato.models.cells.sparse_cells",
+    "sparse-cells": "sfumato.models.cells.cells",
     "sfumato": "sfumato.models.tree.measure",
     "margins": "sfumato.models.margins.measure",
     "residual": "sfumato.models.linear.residual",
-    "hierarchical": "sfumato.models.linear.hierarchical",
-    "wavelet": "sfumato.models.linear.wavelet",
-    "matrix": "sfumato.models.linear.matrix",
-    "kdtree": "sfumato.models.partition.kdtree",
+    "hierarchical": "sfumato.models.linear.measure",
+    "spine": "sfumato.models.linear.spine",
+    "wavelet": "sfumato.models.linear.measure",
+    "matrix": "sfumato.models.linear.measure",
+    "kdtree": "sfumato.models.partition.search",
     "ispe": "sfumato.models.partition.ispe",
     "dawa": "sfumato.models.partition.dawa",
-    "mwem": "sfumato.models.weights.mwem",
-    "pmw": "sfumato.models.weights.pmw",
-    "division": "sfumato.models.linear.division",
-    "laplace": "sfumato.models.linear.laplace",
+    "mwem": "sfumato.models.weights.measure",
+    "pmw": "sfumato.models.weights.measure",
+    "division": "sfumato.models.linear.measure",
+    "laplace": "sfumato.models.linear.measure",
 }
 
 # For one purpose each: asked for by name, tried and attacked on tables of their own, never taken by `auto`.
@@ -48,7 +50,7 @@ SPECIAL: dict[str, str] = {
 
 # What `auto` never takes where cells are laid out, by what each says of itself: a choice need not load these.
 BY_NAME_ONLY = frozenset(
-    {"sparse-cells", "residual", "wavelet", "kdtree", "ispe", "dawa", "mwem", "pmw", "division", "laplace"}
+    {"sparse-cells", "residual", "wavelet", "kdtree", "ispe", "dawa", "mwem", "pmw", "division", "laplace", "spine"}
 )
 
 
@@ -56,7 +58,7 @@ class _Mechanisms(Mapping[str, "Mechanism"]):
     """Lazy mapping from name to `Mechanism`, of the general-purpose mechanisms; a module is imported on lookup."""
 
     def __getitem__(self, name: str) -> Mechanism:
-        return _found_in(MODULES[name])
+        return _found_in(MODULES[name], name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(MODULES)
@@ -81,11 +83,12 @@ def find_mechanism(name: str) -> Mechanism:
     """
     if name not in every_name():
         raise MechanismError(f"no mechanism {name!r}; there are auto, {', '.join(every_name())}")
-    return _found_in({**MODULES, **SPECIAL}[name])
+    return _found_in({**MODULES, **SPECIAL}[name], name)
 
 
-def _found_in(module: str) -> Mechanism:
-    return cast("Mechanism", import_module(module).MECHANISM)
+def _found_in(module: str, name: str) -> Mechanism:
+    values = vars(import_module(module))
+    return cast("Mechanism", values.get("MECHANISM") or values[name.upper().replace("-", "_")])
 
 
 def considered() -> Iterator[Mechanism]:

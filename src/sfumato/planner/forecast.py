@@ -32,8 +32,7 @@ from sfumato.schema import Schema
 
 if TYPE_CHECKING:  # a choice prices strategies and lists no questions
     from sfumato.models.base.mechanism import ErrorIfFull, Figure, Foresight
-    from sfumato.planner.price import Line
-    from sfumato.planner.questions import Item
+    from sfumato.planner.questions import Item, Line
     from sfumato.planner.simulate import Trials
 
 # By mechanism, budget, and the most work that was allowed.
@@ -79,13 +78,13 @@ class Outlook:
 
     @property
     def named(self) -> float:
-        """Error over what a user named, or over the workload where nothing is served besides."""
+        """Error over the queries that a user named, or over the whole workload if it has no others."""
         return self.asked if isfinite(self.asked) else self.overall
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Inputs of a plan apart from budget and mechanism.
+    """Inputs of a plan, without budget and mechanism.
 
     strategies, trials: caches of strategies and simulations, as either takes time. delta: what a release may spend
     besides its epsilon, if its noise is Gaussian.
@@ -124,7 +123,7 @@ def outlook(
     if strategy is not None:
         return _exact(mechanism, question, budget, strategy, bounds=bounds)
     if mechanism.forecast.foretold is not None:
-        return _by_formula(mechanism, question, budget, mechanism.forecast.foretold(schema, budget))
+        return _by_formula(mechanism, question, budget, mechanism.forecast.foretold(schema, budget, question.workload))
     if mechanism.adaptive and not may_try(schema):
         return _foretold(mechanism, question, budget)
     return _tried(mechanism, question, budget, None if patient or mechanism.adaptive else MOST_WORK)
@@ -137,7 +136,7 @@ def may_try(schema: Schema) -> bool:
 
 def noise_of_one_query(schema: Schema, budget: Budget) -> float:
     """Standard error of one counting query that spends the count's whole budget."""
-    share, contributions = budget.split(*schema.weights.values())[0], schema.privacy_unit.contributions
+    share, contributions = budget.split(*schema.weights.values())[0], schema.most_of_a_unit
     return sqrt(noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance)
 
 
@@ -183,18 +182,20 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
     return question.strategies[key]
 
 
-def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> float | None:
-    """Root mean square error over the weighted workload, in rows; None if it depends on the data."""
+def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook | None:
+    """Error over the weighted workload, without that of single questions; None if it depends on the data."""
     strategy = strategy_of(mechanism, question, budget)
     if strategy is None:
         return None
-    return question.workload.overall(expected_blocks(strategy, question.schema, budget, question.workload.blocks))
+    errors = expected_blocks(strategy, question.schema, budget, question.workload.blocks)
+    overall, asked = question.workload.overall(errors), _of_named(question.workload, errors)
+    return Outlook(mechanism.name, "exact", (), overall, overall, overall, asked=asked)
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
     """Exact forecast from the strategy's stand-in."""
     from sfumato.planner.marginal_errors import stand_in
-    from sfumato.planner.price import price
+    from sfumato.planner.questions import price
 
     cube = stand_in(mechanism, question.schema, budget, strategy)
     blocks = list(question.workload.blocks)
@@ -228,7 +229,7 @@ def _by_formula(mechanism: Mechanism, question: Question, budget: Budget, foresi
 
 def formula_lines(foresight: Foresight, items: Sequence[Item], schema: Schema, confidence: float) -> tuple[Line, ...]:
     """Errors of questions by a formula over marginals; inf for statements that are neither counts nor totals."""
-    from sfumato.planner.price import Line
+    from sfumato.planner.questions import Line
 
     wide = NormalDist().inv_cdf((1 + confidence) / 2)
     lines = []
@@ -237,7 +238,7 @@ def formula_lines(foresight: Foresight, items: Sequence[Item], schema: Schema, c
         if item.block is not None:
             error = foresight.of_block(item.block)
         elif total is not None and total[0] in foresight.of_sums:
-            measure, off = schema.measures[total[0]], foresight.of_sums[total[0]]
+            measure, off = schema.summed[total[0]], foresight.of_sums[total[0]]
             middle = float(measure.lower + measure.upper) / 2.0 * foresight.by_kind["all rows"]
             error = off / max(schema.expected_rows or 1, 1) if total[1] else sqrt(off**2 + middle**2)
         lines.append(Line(item.query, error, wide * error, item.unit, True))
@@ -291,7 +292,7 @@ def _if_full(
     Single values gain more from what is empty than sums of many. By how much is tried on a thinned table, where the
     simulated errors of the same kinds of query are compared with those of the formula.
     """
-    from sfumato.planner.price import Line
+    from sfumato.planner.questions import Line
 
     schema, wide = question.schema, NormalDist().inv_cdf((1 + question.confidence) / 2)
     times = _times_formula(mechanism, question, budget, full)

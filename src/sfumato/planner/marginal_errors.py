@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def sparse_stand_in(schema: Schema, budget: Budget) -> SparseCube:
     """Stand-in for a sparse cube of a table whose `expected_rows` all lie under the threshold."""
-    from sfumato.models.cells.sparse_cells import planned_noises, planned_threshold
+    from sfumato.models.cells.cells import planned_noises, planned_threshold
     from sfumato.releases.contents.sparse_cube import SparseCube
 
     size, nothing = schema.domain.size, np.zeros(0, dtype=np.int64)
@@ -71,7 +71,7 @@ def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
 
 def with_measures(schema: Schema, budget: Budget, count: Fit) -> Cube:
     """Cube of a simulated count and stand-ins for the measures, which such mechanisms measure cell by cell."""
-    fits = _even_fits(schema, budget, every_cell(schema)) if schema.measures else {}
+    fits = _even_fits(schema, budget, every_cell(schema)) if schema.summed else {}
     return Cube(schema, fits=(count, *list(fits.values())[1:]))
 
 
@@ -123,7 +123,7 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
     from sfumato.least_squares.expected_error import expected_errors
 
     share = budget.split(*schema.weights.values())[0]
-    whole = whole_noise(strategy, share, schema.privacy_unit.contributions)
+    whole = whole_noise(strategy, share, schema.most_of_a_unit)
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
     at_one = expected_errors(strategy, workload, budget.is_pure)
     # Those are for continuous noise at epsilon 1, with l1 / weight (or l2 / weight). A budget stretches it, and whole
@@ -167,7 +167,7 @@ def squares_by_kind(
         strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
         chosen = [axes for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
         squares = (expected_blocks(strategy, schema, budget, [table(schema, axes) for axes in chosen]) ** 2).tolist()
-        found = dict(zip(chosen, squares, strict=True))
+        found = {axes: square * schema.count_step**2 for axes, square in zip(chosen, squares, strict=True)}
         return {kind: {axes: square for axes, square in found.items() if len(axes) == kind} for kind in kinds}
     if content is not None:
         few = 1 if schema.domain.size > MANY_CELLS and not mechanism.holds.by_margins else ASKED
@@ -184,7 +184,7 @@ def table(schema: Schema, axes: tuple[Axis, ...]) -> Queries:
 
 def _asked(content: Content, axes: tuple[Axis, ...], few: int) -> float:
     """Mean squared error that a release states for a few marginal counts."""
-    return float(np.mean([count.stderr**2 for count in content.some_counts(axes, few)]))
+    return float(np.mean([count.stderr**2 for count in content.some_counts(axes, few, compared=False)]))
 
 
 def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | None, budget: Budget) -> dict[str, float]:
@@ -193,7 +193,7 @@ def one_way_errors(schema: Schema, mechanism: Mechanism, workload: Workload | No
     Of an adaptive mechanism it is that on a full table: an upper bound of the forecast of plans.
     """
     if mechanism.forecast.foretold is not None:
-        return dict(mechanism.forecast.foretold(schema, budget).one_way)
+        return dict(mechanism.forecast.foretold(schema, budget, workload).one_way)
     if workload is None or mechanism.answers != "everything":
         return {}
     axes = list(schema.domain)
@@ -226,12 +226,12 @@ def refuse_useless(
     forecast: of an adaptive mechanism, the errors that a plan shows (`one_way_forecast`); they take a trial, and are
     asked for only where a full table would be noise.
     """
-    rows = schema.expected_rows
+    rows, schema = schema.expected_rows, schema.in_rows
     if rows is None:
         return
     sizes = {axis.name: axis.size for axis in schema.domain}
     if mechanism.is_sparse(schema):
-        from sfumato.models.cells.sparse_cells import planned_threshold
+        from sfumato.models.cells.cells import planned_threshold
 
         least, threshold = min(sizes.values()), planned_threshold(schema, budget)
         if rows < threshold * least:

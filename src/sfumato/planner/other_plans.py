@@ -2,29 +2,45 @@
 
 One with a purpose of its own states its guarantees. One over marginals of many attributes forecasts its errors by
 formula. A domain that is never laid out is priced by a stand-in for its few published cells.
+
+Tilt a release towards the statements that a user names, and warn of kinds of question that become useless.
+
+A strategy made for one statement alone leaves all other questions without an answer worth having: a table by postcode
+at the least error has nothing to say on age. So a workload of statements is a tilt. What is optimised is
+
+    NAMED * (error of the statements / s)^2  +  (1 - NAMED) * (error of the default workload / u)^2
+
+where s and u are the errors that `hierarchical` has if it serves either alone (pure epsilon, continuous noise), so that
+neither part wins by the mere size of its errors. Mechanisms that measure a workload itself take the statements alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, nan
+from math import ceil, inf, isfinite, nan, prod, sqrt
 from statistics import NormalDist
 
-from sfumato.domain import LARGEST_NUMBER
+from sfumato.arrays import MOST_DENSE
+from sfumato.domain import LARGEST_NUMBER, Domain
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.kernel.budget import Budget, Cost
-from sfumato.models import sparse_mechanism
+from sfumato.least_squares.expected_error import expected_errors
+from sfumato.models import considered, sparse_mechanism
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.models.cells.sparse_cells import planned_threshold
+from sfumato.models.cells.cells import planned_threshold
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import choose_for, choose_mechanism
 from sfumato.planner.forecast import Outlook, formula_lines
-from sfumato.planner.marginal_errors import sparse_stand_in
-from sfumato.planner.price import Line, price
-from sfumato.planner.questions import Item, Statements, example_items, sparse_items, statement_items
+from sfumato.planner.marginal_errors import PRICED, WORDS, Squares, sparse_stand_in, squares_by_kind, table
+from sfumato.planner.questions import Item, Line, Statements, example_items, price, sparse_items, statement_items
 from sfumato.planner.report import Doubled, Plan
 from sfumato.planner.usefulness import epsilon_for
+from sfumato.queries import Identity, Workload, default_workload
+from sfumato.queries.strategy import Strategy
+from sfumato.queries.workload import some_sets, tilted
+from sfumato.releases.contents.content import Content
 from sfumato.schema import Schema
 
 HINTED = Fraction(1, 10**9)  # small beside one over the rows of any table
@@ -93,7 +109,7 @@ def plan_margins(
 def _overall(mechanism: Mechanism, schema: Schema, budget: Budget) -> float:
     """Geometric mean over kinds of query of a mechanism over marginals."""
     assert mechanism.forecast.foretold is not None  # noqa: S101 (it is one)
-    return mechanism.forecast.foretold(schema, budget).overall(None)
+    return mechanism.forecast.foretold(schema, budget, None).overall(None)
 
 
 def _margin_examples(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
@@ -101,7 +117,7 @@ def _margin_examples(mechanism: Mechanism, schema: Schema, budget: Budget, confi
     if schema.domain.size > LARGEST_NUMBER or mechanism.forecast.foretold is None:
         return ()
     items = example_items(schema)
-    return formula_lines(mechanism.forecast.foretold(schema, budget), items, schema, confidence)
+    return formula_lines(mechanism.forecast.foretold(schema, budget, None), items, schema, confidence)
 
 
 def foretold_lines(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
@@ -115,7 +131,7 @@ def _by_kind(mechanism: Mechanism, schema: Schema, budget: Budget) -> dict[str, 
     """Forecast of standard errors by number of attributes."""
     if mechanism.forecast.foretold is None:
         return {}
-    return dict(mechanism.forecast.foretold(schema, budget).by_kind)
+    return dict(mechanism.forecast.foretold(schema, budget, None).by_kind)
 
 
 def _least_epsilon(mechanism: Mechanism, schema: Schema, error: float, confidence: float, delta: Fraction) -> Fraction:
@@ -183,3 +199,94 @@ def plan_sparse(
         at_twice = [line(item, 2 * spent).stderr for item in items[:1]]
         doubled = Doubled(forecast.lines[0].stderr, at_twice[0], items[0].query)
     return replace(Plan(*facts, choice, (forecast,), (), threshold), doubled=doubled, stated=statements is not None)
+
+
+# -- tilt
+
+
+def tilt_towards(named: Workload, domain: Domain) -> Workload:
+    """Workload with most weight on the named queries, and the rest on the default workload.
+
+    Cells that are too many to lay out have no default workload, and nothing stands beside what was named.
+    """
+    if domain.size > MOST_DENSE:
+        return replace(named, named=len(named.blocks))
+    usual = default_workload(domain)
+    return tilted(named, usual, (_scale(named, domain), _scale(usual, domain)))
+
+
+def _scale(workload: Workload, domain: Domain) -> float:
+    """Error on a workload if the whole budget serves it: by a tree, or by noisy cells where a tree is not priced."""
+    from sfumato.models.linear.strategies.hierarchies import tree_strategy
+
+    try:
+        error = workload.overall(expected_errors(tree_strategy(domain, workload, True), workload, True))
+        if isfinite(error):
+            return error
+    except SfumatoError:  # such as a statement that cannot be priced by a tree
+        pass
+    return workload.overall(expected_errors(Strategy(Identity(domain.size)), workload, True))
+
+
+def squares_by_trial(schema: Schema, errors: Callable[[list[Item]], Sequence[float]]) -> Squares:
+    """Mean squared errors of the tables that warnings look at, from a forecast of items of a plan."""
+    sets = [
+        axes for kind in range(min(len(schema.domain.axes), 3) + 1) for axes in some_sets(schema.domain, kind, PRICED)
+    ]
+    items = [Item(", ".join(axis.name for axis in axes), "rows", table(schema, axes)) for axes in sets]
+    squares: Squares = {len(axes): {} for axes in sets}
+    for axes, error in zip(sets, errors(items), strict=True):
+        squares[len(axes)][axes] = error**2
+    return squares
+
+
+def useless_kinds(
+    schema: Schema,
+    mechanism: Mechanism,
+    workload: Workload | None,
+    budget: Budget,
+    content: Content | None = None,
+    squares: Squares | None = None,
+) -> tuple[str, ...]:
+    """Warnings on kinds of question that a workload makes useless.
+
+    A table is useless if its error exceeds the rows of its average group; one that would be so without the workload is
+    not warned of. Of a mechanism whose error depends on the data, `hierarchical` tells what would be without it.
+    squares: mean squared errors with the workload, where these are known already.
+    """
+    from sfumato.planner.simulate import ROWS_PER_CELL
+
+    domain = schema.domain
+    rows = schema.expected_rows or round(ROWS_PER_CELL * schema.usual_weight * domain.size)
+    if workload is None or domain.size > MOST_DENSE or workload is default_workload(domain):
+        return ()
+    if squares is None:
+        squares = squares_by_kind(schema, mechanism, workload, budget, content)
+    if not squares:
+        return ()
+    priced = mechanism if mechanism.forecast.strategy is not None else _plain_tree()
+    usual = squares_by_kind(schema, priced, default_workload(domain), budget)
+    warnings = []
+    for kind in range(1, len(squares)):
+        groups = {axes: rows / prod(axis.size for axis in axes) for axes in squares[kind]}
+        lost = {
+            axes: sqrt(square) / groups[axes]
+            for axes, square in squares[kind].items()
+            if sqrt(square) > groups[axes] >= sqrt(usual[kind].get(axes, inf))
+        }
+        if lost:
+            worst, looked_at = max(lost, key=lambda axes: lost[axes]), len(squares[kind])
+            many = f"{len(lost)} of {looked_at} tables" if looked_at > 1 else "the table"
+            warnings.append(
+                f"Warning: with this workload {many} by {WORDS[kind]} would be useless: counts by "
+                f"{', '.join(axis.name for axis in worst)} would be off by {as_rows(sqrt(squares[kind][worst]))} rows, "
+                f"where a group has {as_rows(groups[worst])} on average; without it, by "
+                f"{as_rows(sqrt(usual[kind][worst]))}."
+            )
+    return tuple(warnings)
+
+
+def _plain_tree() -> Mechanism:
+    """First mechanism of `auto` with an exact error that neither publishes noisy cells nor searches for a strategy."""
+    exact = (one for one in considered() if one.forecast.strategy is not None)
+    return next(one for one in exact if not one.as_measured and not one.forecast.optimised)

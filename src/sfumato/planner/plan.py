@@ -20,20 +20,25 @@ from sfumato.kernel.budget import Amount, Budget, Cost, as_epsilon
 from sfumato.kernel.charge import noise_for
 from sfumato.models import MECHANISMS, considered, find_mechanism
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.models.cells.cells import for_running
-from sfumato.models.cells.sparse_cells import planned_threshold
+from sfumato.models.cells.cells import for_running, planned_threshold
 from sfumato.plain_text import as_rows
 from sfumato.planner.choose import Choice, choose_for, choose_mechanism, with_hints
 from sfumato.planner.forecast import Outlook, Question, error_at_twice, expected_error, outlook
-from sfumato.planner.other_plans import plan_margins, plan_sparse, plan_special, with_a_delta
+from sfumato.planner.other_plans import (
+    plan_margins,
+    plan_sparse,
+    plan_special,
+    squares_by_trial,
+    tilt_towards,
+    useless_kinds,
+    with_a_delta,
+)
 from sfumato.planner.questions import Item, Statements, default_items, example_items, read_statements, statement_items
 from sfumato.planner.report import Doubled, OverTime, Plan
 from sfumato.planner.simulate import MOST_SIMULATED
-from sfumato.planner.smallest_epsilon import least_epsilon
-from sfumato.planner.tilt import squares_by_trial, tilt_towards, useless_kinds
-from sfumato.planner.usefulness import every_query_error, paper_error
+from sfumato.planner.usefulness import every_query_error, least_epsilon, paper_error
 from sfumato.queries import default_workload
-from sfumato.queries.running import Running
+from sfumato.queries.ranges import Running
 from sfumato.releases.file.manifest import check_description
 from sfumato.schema import Schema
 
@@ -72,14 +77,14 @@ def _expected(question: Question, cost: Cost, only: Mechanism | None) -> tuple[f
     if not only.gaussian:
         return None
     if only.adaptive:
-        error: float | None = outlook(only, replace(question, items=()), cost.budget).overall
+        found: Outlook | None = outlook(only, replace(question, items=()), cost.budget)
     else:
-        error = expected_error(only, question, cost.budget)
-    return (error, only.name) if error is not None and isfinite(error) else None
+        found = expected_error(only, question, cost.budget)
+    return (found.overall, only.name) if found is not None and isfinite(found.overall) else None
 
 
 def _doubled(mechanism: Mechanism, question: Question, epsilon: Fraction, before: Outlook) -> Doubled | None:
-    """Errors over the workload at an epsilon and at twice as much, of the same mechanism."""
+    """Errors over the workload by one mechanism at an epsilon and at twice that epsilon."""
     budgets = [question.budget(mechanism, each) for each in (epsilon, 2 * epsilon)]
     after = error_at_twice(mechanism, question, budgets[0], budgets[1], before)
     return Doubled(before.overall, after) if isfinite(before.overall) and isfinite(after) else None
@@ -91,7 +96,7 @@ MUCH_MORE = 4.0  # times the smallest epsilon that is sure to do: beyond it noth
 
 
 def make_plan(
-    schema: Schema | str | PathLike[str],
+    schema: Schema | Mapping[str, Any] | str | PathLike[str],
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
@@ -107,18 +112,18 @@ def make_plan(
 ) -> Plan:
     """Expected error of what `auto` would take at `epsilon`, or the smallest epsilon that keeps within `error`.
 
-    schema: or the path of its YAML file. rho: in place of epsilon, as `release` takes it. delta: that a release may
-    spend besides, as `release` takes it. workload:
-    SELECT statements, as text, a list of texts or the path of a file: they get most of the accuracy, or with
-    `workload_only` all of it. options: of the mechanism that is named, as `release` takes them. One with a purpose of
-    its own is not priced but says what it promises. every: compare all mechanisms, which takes longer. Reads no data
-    and spends nothing. step: told the name of each mechanism as its turn comes.
+    schema: or the path of its YAML file, or a mapping with its keys. rho: in place of epsilon, as `release` takes it.
+    delta: that a release may spend besides, as `release` takes it. workload: SELECT statements, as text, a list of
+    texts or the path of a file: they get most of the accuracy, or with `workload_only` all of it. options: of the
+    mechanism that is named, as `release` takes them. One with a purpose of its own is not priced but says what it
+    promises. every: compare all mechanisms, which takes longer. Reads no data and spends nothing. step: told the name
+    of each mechanism as its turn comes.
 
     >>> schema = Schema(dataset="t", privacy_unit="row", attributes={"ill": {"type": "boolean"}})
     >>> make_plan(schema, epsilon=1, mechanism="cells").lines[-1].query
     'COUNT(*) of one cell'
     """
-    schema = Schema.of(schema)
+    schema = Schema.of(schema).in_rows
     if rho is not None:
         if epsilon is not None or error is not None or every:
             raise BudgetError("a plan for --rho takes neither --epsilon nor --error nor --all; give --rho alone")
@@ -139,8 +144,9 @@ def make_plan(
     if only is not None and only.special:
         return plan_special(only, schema, spent, confidence, statements)
     if (wide := _by_margins(schema, only)) is not None and statements is None:
-        return plan_margins(wide, schema, spent, error, confidence, chosen=only is None, delta=chance)
-    if _is_sparse(schema, only):
+        plan = plan_margins(wide, schema, spent, error, confidence, chosen=only is None, delta=chance)
+        return replace(plan, remarks=(*plan.remarks, *_about_weights(schema, plan)))
+    if wide is None and _is_sparse(schema, only):
         if only is not None:
             only.check(schema)
         return plan_sparse(schema, spent, error, confidence, statements, chosen=only is None)
@@ -151,12 +157,12 @@ def make_plan(
         only.check(schema, only.serves(counts))
     question = Question(schema, tuple(items), counts, confidence, delta=chance)
     if error is not None:
-        plan = _plan_for_error(question, error, only, step, default=statements is None, every=every)
+        plan = _plan_for_error(question, error, wide or only, step, default=statements is None, every=every)
     else:
         assert spent is not None  # noqa: S101 (one of the two was given)
         plan = _plan_for_epsilon(question, spent, only, step, every=every)
     over_time = _over_time(schema, only, Cost(spent, chance)) if spent is not None else ()
-    remarks = (*plan.remarks, *_about_spreading(schema))
+    remarks = (*plan.remarks, *_about_spreading(schema), *_about_weights(schema, plan))
     return replace(plan, tilted=bool(counts.named), stated=statements is not None, over_time=over_time, remarks=remarks)
 
 
@@ -170,6 +176,33 @@ def _about_spreading(schema: Schema) -> Iterator[str]:
         yield f"running: true changes nothing here: {many}, and noise drawn anew then serves totals best."
     elif (found := Running(series.periods, schema.together)).totals()[-1] >= found.anew()[-1]:
         yield f"Noise drawn anew in every period would serve totals better, because {many}: leave running out."
+
+
+def _about_weights(schema: Schema, plan: Plan) -> Iterator[str]:
+    """Remarks on errors at lower caps of weights, and with weights moved toward a mean: noise is in proportion."""
+    weight = schema.weight
+    if weight is None:
+        return
+    overall = next((found.overall for found in plan.outlooks if found.mechanism == plan.mechanism), inf)
+    mean, top = weight.upper / 4 if weight.mean is None else weight.mean, weight.shrunk(weight.upper)
+
+    def error(largest: Fraction) -> str:
+        by = float(largest / top)
+        return f"{as_rows(overall * by)} rows" if isfinite(overall) and plan.error is None else f"{by:.3g} times"
+
+    caps = [cap for cap in (weight.upper / part for part in (1, 2, 4)) if cap > max(weight.lower, weight.mean or 0)]
+    moved = [(part, mean + (1 - part) * (weight.upper - mean)) for part in (Fraction(number, 4) for number in range(4))]
+    yield (
+        f"Errors are in proportion to the largest weight that a row can have, {float(top):g}. Error of a query by cap: "
+        + "; ".join(f"upper: {float(cap):g}, {error(weight.shrunk(cap))}" for cap in caps)
+        + ". What a lower cap takes away from counts is not known without the table; `sfumato check` tells its curator "
+        "how many rows weigh more."
+    )
+    yield (
+        f"Error of a query with weights moved toward {'a' if weight.mean is None else 'the'} mean of {float(mean):g}: "
+        + "; ".join(f"shrink: {float(part):g}, {error(largest)}" for part, largest in moved)
+        + ". Counts of groups whose mean weight is another are then off by as much as their weights were moved."
+    )
 
 
 def plan_tables(
@@ -214,7 +247,7 @@ def _over_time(schema: Schema, mechanism: Mechanism | None, cost: Cost) -> tuple
         return ()
     periods = schema.series.periods or 1
     share = cost.budget.split(*schema.weights.values())[0]
-    contributions = schema.privacy_unit.contributions
+    contributions = schema.most_of_a_unit
     unit = noise_for(share, contributions, l1=Fraction(1), l2_squared=Fraction(1)).continuous_variance ** 0.5
     found = Running(periods, schema.together)
     totals, anew, single = found.totals(), found.anew(), found.single()
@@ -387,7 +420,7 @@ def _finish(
         if mechanism.holds.sparse:
             threshold = planned_threshold(schema, Budget.pure(spent))
         elif size <= MOST_CELLS_AT_ONCE and in_detail and not schema.running:
-            share = spent / (1 + len(schema.measures)) / schema.privacy_unit.contributions
+            share = spent / (1 + len(schema.summed)) / schema.most_of_a_unit
             bound = every_query_error(size, share, question.confidence)
             paper = paper_error(size, share, question.confidence)
     remarks = explain(outlooks, question)
@@ -410,6 +443,10 @@ def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:
 def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
     """Whether only the sparse form can be planned, which needs no array of all cells."""
     size = schema.domain.size
+    if only is not None and MOST_DENSE < size <= (only.holds.most_cells or 0):
+        raise MechanismError(
+            f"{only.name} can be released on {size:,} cells, and planned on {MOST_DENSE:,}; plan it with fewer values"
+        )
     return size > MOST_DENSE or (only is not None and only.holds.sparse and size > MOST_SIMULATED)
 
 

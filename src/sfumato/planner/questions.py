@@ -1,24 +1,33 @@
-"""Questions of a plan: the statements of a workload, or the default questions of a schema."""
+"""Questions of a plan: the statements of a workload, or the default questions of a schema.
+
+Error of one question under a known noise distribution: exact, before any data is read.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import inf, isfinite, nan, sqrt
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sfumato.answers.results import Estimate
 from sfumato.domain import LARGEST_NUMBER, Axis
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries import AllRanges, Identity, Kron, Queries, Ranges, Total, Workload
 from sfumato.queries.kron import over
-from sfumato.queries.workload import attribute_sets, default_workload
+from sfumato.queries.workload import attribute_sets, default_workload, places_among
+from sfumato.releases.contents.content import Content
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 from sfumato.schema.series import PERIOD
-from sfumato.sql import Amount, Column, Select, compile_statement, read_workload, selects_of
-from sfumato.sql.workload import workload_of
+from sfumato.sql import Amount, Column, Select
 
 Statements = Sequence[tuple[str, Select]]
 MOST_PAIRS = 6
@@ -42,6 +51,8 @@ class Item:
 
 def read_statements(workload: str | Path | Sequence[str] | Statements, schema: Schema) -> Statements:
     """Parse a workload: SQL text, a file of it, a list of texts, or compiled statements; checked against the schema."""
+    from sfumato.sql import read_workload
+
     where = "the workload"
     if isinstance(workload, str) and not _is_sql(workload):
         workload = Path(workload)
@@ -71,7 +82,9 @@ def read_statements(workload: str | Path | Sequence[str] | Statements, schema: S
 
 
 def _compiled(text: str, schema: Schema) -> list[tuple[str, Select]]:
-    """Plain SELECTs of a statement, each with its own name, without those that count nothing."""
+    """Plain SELECTs of a statement, each with its name; those that count nothing are left out."""
+    from sfumato.sql import compile_statement, selects_of
+
     selects = [select for select in selects_of(compile_statement(text, schema)) if select.aggregates]
     if not selects:
         raise QueryError("it asks for public values alone, which need no release; ask for COUNT, SUM or AVG")
@@ -90,6 +103,8 @@ def _is_sql(text: str) -> bool:
 
 def statement_items(statements: Statements, schema: Schema) -> tuple[list[Item], Workload]:
     """Questions of a workload's statements, and the workload of counts that they depend on."""
+    from sfumato.sql.workload import workload_of
+
     workload = workload_of(statements, schema)
     blocks = dict(zip(workload.names, workload.blocks, strict=True))
     items = []
@@ -174,7 +189,7 @@ def example_items(schema: Schema) -> list[Item]:
 
 
 def _first(size: int, part: int) -> Queries:
-    """Count of the first values of an axis, one in so many."""
+    """Count of the first `size // part` values of an axis of `size`."""
     return Ranges(size, np.zeros(1, dtype=np.int64), np.array([size // part - 1]))
 
 
@@ -193,7 +208,7 @@ def of_measures(schema: Schema) -> list[tuple[str, Select, bool]]:
     questions = []
     for name, measure in schema.measures.items():
         everyone = Amount(Predicate.everything(), name)
-        summed = _select(Column("sum", (everyone,), kind="sum"))
+        summed = _select(Column("sum", (everyone,), scale=schema.count_step, kind="sum"))
         questions.append((f"SUM({name}) FROM {schema.dataset}", summed, False))
         if schema.expected_rows:
             present = name if measure.missing == "keep" else None
@@ -235,3 +250,101 @@ def _unit(column: Column) -> str:
         return "rows"
     of = {amount.of for amount in column.numerator if amount.of is not None}
     return of.pop() if column.kind in ("sum", "average") and len(of) == 1 else column.kind
+
+
+# -- price
+
+MOST_SAMPLED = 32  # queries of a block that stand for all of them where they are many
+AT_ONCE = 2**22  # numbers laid out at a time
+
+
+@dataclass(frozen=True)
+class Line:
+    """Error of one question of a plan under one mechanism.
+
+    stderr: the error to expect, root mean square over the question's groups or ranges. within: how far off the worst of
+    them is at most, with the plan's confidence; nan where nobody asked. Both in `unit`s. best, worst: stderr on the
+    kindest and the unkindest of the public shapes, where the error depends on the data. guess: whether it does.
+    """
+
+    query: str
+    stderr: float
+    within: float
+    unit: str
+    guess: bool
+    epsilon: Fraction | None = None
+    best: float | None = None
+    worst: float | None = None
+
+    def times(self, factor: float) -> Line:
+        """Multiply all errors by a factor."""
+        best, worst = (None if end is None else factor * end for end in (self.best, self.worst))
+        return replace(self, stderr=factor * self.stderr, within=factor * self.within, best=best, worst=worst)
+
+
+def price(item: Item, content: Content, confidence: float, known: float | None = None, bounds: bool = True) -> Line:
+    """Error of a question in a content without private data (a stand-in).
+
+    known: its root mean square error, if computed already. bounds: whether the bound of the worst answer is needed.
+    """
+    if item.block is None or not isinstance(content, Cube):
+        return _price_select(item, content, confidence)
+    if known is not None and not bounds:
+        return Line(item.query, known, nan, item.unit, item.guess)
+    stderr, worst = _block_errors(item.block, content)
+    if not isfinite(stderr):
+        return Line(item.query, inf, inf, item.unit, item.guess)
+    (found,) = content.linear(item.block[[worst]], confidence)
+    within = float(found.high - found.value)
+    return Line(item.query, stderr if known is None else known, within, item.unit, item.guess)
+
+
+def worst_of(item: Item, content: Content) -> Item:
+    """Restrict a question's block to its query of largest error; other questions are returned unchanged."""
+    if item.block is None or not isinstance(content, Cube):
+        return item
+    return replace(item, block=item.block[[_block_errors(item.block, content)[1]]])
+
+
+def sampled(block: Queries, most: int = MOST_SAMPLED) -> NDArray[np.int64]:
+    """Sample of a block's rows: all, or evenly spaced ones with the first and the last included.
+
+    >>> from sfumato.queries import Prefix
+    >>> sampled(Prefix(3)).tolist(), len(sampled(Prefix(10**5)))
+    ([0, 1, 2], 32)
+    """
+    most = max(2, min(most, AT_ONCE // block.columns))
+    if block.rows <= most:
+        return np.arange(block.rows, dtype=np.int64)
+    return np.concatenate([[0], places_among(block.rows, most - 2), [block.rows - 1]])
+
+
+def _block_errors(block: Queries, cube: Cube) -> tuple[float, int]:
+    """Root mean square error of a block, and the row of largest variance in the sample."""
+    chosen = sampled(block)
+    rows = np.asarray(block[chosen].dense(), dtype=np.float64)
+    if cube.plain:  # noise of one size on every cell: squares of all entries are added up without listing rows
+        variance = cube.noises["count"].variance
+        mean = float(np.sum(block.column_squares(), dtype=np.float64)) / block.rows
+        return sqrt(variance * mean), int(chosen[np.argmax((rows**2).sum(axis=1))])
+    errors = cube.fits[0].errors(rows.T)
+    if errors.unknown.any():
+        return inf, 0
+    variances = (errors.weights**2 * errors.design.variances[:, None]).sum(axis=0) + np.diag(errors.model)
+    return sqrt(float(variances.mean())), int(chosen[np.argmax(variances)])
+
+
+def _price_select(item: Item, content: Content, confidence: float) -> Line:
+    """Error of a SELECT: root mean square of its numbers' standard errors, and the widest interval."""
+    if item.select is None:
+        raise QueryError(f"a sparse release cannot be planned for this question, which is no SQL: {item.query}")
+    result = content.select(item.select, confidence)
+    numbers = [cell for row in result.rows for cell in row if isinstance(cell, Estimate)]
+    if not numbers:
+        raise QueryError(f"this query has no number in it, so there is no error to plan: {item.query}")
+    within = max(max(number.high - number.value, number.value - number.low) for number in numbers)
+    squares = [number.stderr**2 for number in numbers]
+    stderr = sqrt(sum(squares) / len(squares))
+    finite = all(isfinite(square) for square in squares)
+    guess = item.guess or not content.answers_linear
+    return Line(item.query, stderr if finite else inf, within if finite else inf, item.unit, guess)

@@ -10,13 +10,14 @@ from string import ascii_uppercase
 from sfumato.answers.results import decimals_for
 from sfumato.arrays import MOST_DENSE
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Cost, in_short, readable
-from sfumato.plain_text import aligned, printable
+from sfumato.kernel.budget import Cost
+from sfumato.plain_text import aligned, in_short, printable, readable
 from sfumato.planner.choose import Choice
 from sfumato.planner.forecast import Outlook
-from sfumato.planner.price import Line
+from sfumato.planner.questions import Line
 from sfumato.planner.simulate import ROWS_PER_CELL
-from sfumato.releases.group_privacy import group_privacy, in_words
+from sfumato.releases.group_privacy import PRIORS, as_chance, beliefs_after, group_privacy, in_words, odds_of
+from sfumato.schema.parts import PrivacyUnit
 
 MOST_COMPARED = 7  # questions that fit beside each other
 
@@ -86,6 +87,12 @@ class Plan:
         """Errors of the questions under the mechanism asked for or chosen."""
         return next(found.lines for found in self.outlooks if found.mechanism == self.mechanism)
 
+    @property
+    def cost(self) -> Cost | None:
+        """Cost of the planned release: as stated, or the least that keeps within the wanted error, if that is known."""
+        epsilon = self.epsilon if self.error is None else _chosen(self).epsilon
+        return None if epsilon is None else Cost(epsilon, self.delta)
+
     def __repr__(self) -> str:
         return as_text(self)
 
@@ -124,14 +131,58 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     yield from plan.remarks
     if plan.choice is not None and (compared or plan.error is not None):
         yield f"What it cannot know: {plan.choice.unknown}"
-    if plan.error is None and plan.epsilon is not None:
-        rho = Cost(plan.epsilon, plan.delta).budget.rho
-        yield in_words(group_privacy(plan.epsilon, delta=plan.delta, rho=rho))
+    if plan.error is None and plan.cost is not None:
+        yield in_words(group_privacy(plan.cost.epsilon, delta=plan.delta, rho=plan.cost.budget.rho))
         if not plan.delta and not _chosen(plan).promises:
             yield MORE_LATER
     others = plan.choice is not None and plan.rho is None and not compared and plan.cells <= MOST_DENSE
     more = " --all compares every mechanism." if others else ""
     yield f"No data was read and nothing was spent.{more}"
+
+
+def explained(cost: Cost, unit: PrivacyUnit, doubled: Doubled | None = None) -> Iterator[str | Comparison]:
+    """Sentences and tables on what a guarantee means: beliefs, odds of a guess, and what twice the epsilon changes."""
+    epsilon, delta, rho = cost.epsilon, cost.delta, cost.budget.rho
+    whom = "one row is" if unit.column is None else f"the rows of one {unit.column} are"
+    yield (
+        f"What epsilon {in_short(epsilon)} means. Somebody knows the whole table but for one thing, whether {whom} in "
+        "it, and sees all that is published. How sure they can be that it is so:"
+    )
+    rows = [(f"{before * 100:g} %", *map(as_chance, beliefs_after(before, epsilon, delta))) for before in PRIORS]
+    yield Comparison(("sure before", "after, at least", "after, at most"), tuple(rows), ())
+    if delta:
+        yield f"With a delta of {float(delta):.2g} that holds but for a chance of {2 * float(delta):.2g}."
+    first, *others = odds_of(epsilon, delta=delta, rho=rho)
+    families = ", ".join(f"{one.of_hundred} for {one.people}" for one in others)
+    yield (
+        f"From even odds a guess is right at most {first.of_hundred} times of 100, where a coin is right 50 times; "
+        f"about a family left out together: {families}."
+    )
+    if unit.column is None:
+        yield "The promise is about single rows: somebody with several rows is like a family of as many."
+    else:
+        counted = "one is" if unit.contributions == 1 else f"{unit.contributions:,} are"
+        yield f"All rows of one {unit.column} are covered together, of which at most {counted} counted."
+    if doubled is not None:
+        both = [(epsilon, doubled.before), (2 * epsilon, doubled.after)]
+        shown = []
+        for each, error in both:
+            one, *_ = odds_of(each, delta=delta, rho=Cost(each, delta).budget.rho)
+            shown.append((in_short(each), f"{one.of_hundred} of 100", f"{_short(error)} rows"))
+        yield "A guess from even odds, beside the error that it buys:"
+        yield Comparison(("epsilon", "right at most", f"error of {doubled.question}"), tuple(shown), ())
+    yield "How to choose: docs/choosing-epsilon.md."
+
+
+def meaning(cost: Cost) -> dict[str, object]:
+    """JSON-ready mapping of what a guarantee means: beliefs before and after, right guesses of a hundred at most."""
+    beliefs = [(before, *beliefs_after(before, cost.epsilon, cost.delta)) for before in PRIORS]
+    odds = odds_of(cost.epsilon, delta=cost.delta, rho=cost.budget.rho)
+    return {
+        "beliefs": [dict(zip(("before", "at_least", "at_most"), each, strict=True)) for each in beliefs],
+        "but_for_a_chance_of": 2 * float(cost.delta),
+        "right_guesses": [{"together": one.people, "at_most": one.right} for one in odds],
+    }
 
 
 def _in_short(plan: Plan) -> Iterator[str | Comparison]:

@@ -27,7 +27,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.models.calibration.misfits_by_kind import estimates_alone
 from sfumato.planner.marginal_errors import sparse_stand_in, with_measures
-from sfumato.planner.price import Line, price, sampled
+from sfumato.planner.questions import Line, price, sampled
 from sfumato.queries import AllRanges, Identity, Kron, Queries, Ranges, Total, Workload
 from sfumato.queries.workload import GOLDEN
 from sfumato.releases.contents.content import Content
@@ -156,7 +156,8 @@ def thinned(schema: Schema) -> Schema:
     fields: dict[str, object] = {"dataset": "t", "privacy_unit": "row", "attributes": attributes}
     if schema.expected_rows is not None:
         fields["expected_rows"] = max(1, round(schema.expected_rows * prod(sizes.values()) / schema.domain.size))
-    return Schema.from_dict(fields).model_copy(update={"privacy_unit": schema.privacy_unit})
+    alike = {"privacy_unit": schema.privacy_unit, "weight": schema.counts_alone.weight}
+    return Schema.from_dict(fields).model_copy(update=alike)
 
 
 def thinned_queries(block: Queries, before: Domain, after: Domain) -> Queries | None:
@@ -240,7 +241,7 @@ def try_out(
     """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
-    rows = schema.expected_rows or ROWS_PER_CELL * schema.domain.size
+    rows = schema.expected_rows or round(ROWS_PER_CELL * schema.usual_weight * schema.domain.size)
     by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
     for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
@@ -271,7 +272,9 @@ def simulated_line(item: Item, trials: Trials, schema: Schema, budget: Budget, c
         return replace(line, guess=True, best=line.stderr, worst=line.stderr)
     off = trials.errors(item.block).values()
     errors = [root_mean_square(each) for each in off]
-    within = max(float(np.quantile(np.abs(each), confidence)) for each in off)
+    # Not by np.quantile, which loads masked arrays first.
+    ranked = [np.sort(np.abs(each)) for each in off]
+    within = max(float(np.interp(confidence * (len(each) - 1), np.arange(len(each)), each)) for each in ranked)
     middle = geometric_mean(errors)
     return Line(item.query, middle, within, item.unit, True, best=min(errors), worst=max(errors))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
@@ -23,8 +24,9 @@ from sfumato.errors import BudgetError, SchemaError, TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Cost
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt, telling_what_stays
-from sfumato.kernel.opening import Looks, Step, Terms, open_looks, rehearse_looks
+from sfumato.kernel.discovering import Looks, open_looks, rehearse_looks
+from sfumato.kernel.ledger.ledger import Account, Ledger, Receipt
+from sfumato.kernel.opening import Step, Terms
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.publishing.noisy_bounds import (
@@ -36,7 +38,7 @@ from sfumato.publishing.noisy_bounds import (
     rows_of_people,
     trial,
 )
-from sfumato.publishing.prepare import IN_MEMORY, name_of_table
+from sfumato.publishing.prepare import IN_MEMORY, name_of_table, telling_what_stays
 from sfumato.schema import Schema
 from sfumato.schema.blanks import Blank, blanks_to_buy, filled_text, trial_of, with_found
 from sfumato.schema.discovered import CONTRIBUTIONS, Discovered, as_receipt
@@ -46,6 +48,7 @@ from sfumato.schema.parts import day, exact, shown
 MECHANISM = "discover"
 MOST_VALUES = 200
 ROWS, QUOTE = "rows_of_a_person", '"'
+_SEEN = {"integer": " up to 8e15", **dict.fromkeys(("number", "measure"), " between 0.000001 and 8e15, of either sign")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +83,12 @@ class Wish:
     @property
     def blanks(self) -> list[Blank]:
         """The blanks that are to be filled."""
-        found = self.every_blank
+        result = self.every_blank
         for name in (*self.columns, *self.shares):
-            if all(one.name != name for one in found):
-                names = ", ".join(one.name for one in found)
+            if all(one.name != name for one in result):
+                names = ", ".join(one.name for one in result)
                 raise SchemaError(f"there is no blank called {shown(name)}; the draft lacks {names}")
-        return [one for one in found if not self.columns or one.name in self.columns]
+        return [one for one in result if not self.columns or one.name in self.columns]
 
     @property
     def cost(self) -> Cost:
@@ -117,16 +120,16 @@ class Wish:
 
     @property
     def trials(self) -> list[tuple[Schema, Cost | None]]:
-        """Schemas like those of the looks, to check names and types with; at values with what the look costs."""
-        found = list[tuple[Schema, Cost | None]]()
+        """Trial schemas of all looks, to check names and types; for values, with the cost of the look."""
+        result = list[tuple[Schema, Cost | None]]()
         for one, epsilon, delta in self.parts:
             kind = "category" if one.kind == "values" else one.type
             schema = self.look(one, {"type": kind, **trial(kind)})
-            found.append((schema, Cost(epsilon, delta) if one.kind == "values" else None))
-        return found
+            result.append((schema, Cost(epsilon, delta) if one.kind == "values" else None))
+        return result
 
     def look(self, blank: Blank, attribute: Mapping[str, Any]) -> Schema:
-        """Schema of one look: the attribute alone, of rows that are made and told apart as the whole schema's are.
+        """Schema of one look: the attribute alone, with the rules and privacy unit of the whole schema.
 
         A look reads one row of a person; values, as many as it takes. Numbers of rows are made by `per_person`.
         """
@@ -141,7 +144,7 @@ class Wish:
 
     @cached_property
     def schema(self) -> Schema:
-        """A whole schema in place of the draft, with public stand-ins for blanks: what the looks read by."""
+        """Complete schema by which the looks read: the draft with public placeholders for its blanks."""
         kinds = ("integer", "number", "date", "category", "measure")
         whole = trial_of(self.draft, self.every_blank, {kind: trial(kind) for kind in kinds})
         return Schema.from_dict(with_values_from_files(whole, self.folder))
@@ -173,21 +176,30 @@ def read_draft(draft: str | PathLike[str] | Mapping[str, Any]) -> tuple[dict[str
         return whole, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
     try:
         text = text_of(Path(draft))
-        found = parsed_text(text)
-        if not isinstance(found, dict):
+        result = parsed_text(text)
+        if not isinstance(result, dict):
             raise SchemaError("a draft is made of keys: dataset, privacy_unit and attributes; this holds none")
     except SchemaError as problem:
         raise SchemaError(f"{draft}: {problem}", kind=problem.kind) from None
-    return found, text
+    return result, text
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a look found for one blank. found: by the keys that it fills, empty where nothing could be told."""
+    """Result of a look for one blank. found: values by the keys that they fill; empty without a result."""
 
     blank: Blank
     found: Mapping[tuple[str, ...], Any]
     words: str
+
+    @property
+    def numbers(self) -> tuple[int, int] | None:
+        """Least and greatest of the values found, if there are several and all are whole numbers in digits."""
+        values = next((found for path, found in self.found.items() if path[-1] == "values"), ())
+        digits = [str(value) for value in values]
+        if len(digits) < 2 or not all(re.fullmatch(r"0|-?[1-9][0-9]{0,14}", text) for text in digits):
+            return None
+        return min(map(int, digits)), max(map(int, digits))
 
 
 @dataclass(frozen=True)
@@ -255,7 +267,13 @@ def discover(
         again=again,
         folder=Path() if isinstance(draft, Mapping) else Path(draft).parent,
     )
-    return fill(table, wish, step=step).schema(wish.folder)
+    done = fill(table, wish, step=step)
+    if lacking := [f"{one.blank.name} ({one.words})" for one in done.findings if not one.found]:
+        raise SchemaError(
+            f"the looks were paid for, but noise left blank {', '.join(lacking)}; state it, or look again with more "
+            "epsilon; `sfumato discover` writes down what the other looks found"
+        )
+    return done.schema(wish.folder)
 
 
 def rehearse_fill(table: Any, wish: Wish) -> Account:
@@ -283,7 +301,7 @@ def fill(table: Any, wish: Wish, *, step: Step, entropy: Entropy | None = None) 
 def _findings(looks: Looks, wish: Wish) -> list[Finding]:
     from sfumato.kernel.discovering import MOST_A_PERSON
 
-    rows, settings, found = wish.schema.privacy_unit.contributions, Settings(), list[Finding]()
+    rows, settings, result = wish.schema.privacy_unit.contributions, Settings(), list[Finding]()
     for blank, epsilon, delta in sorted(wish.parts, key=lambda part: part[0].kind != CONTRIBUTIONS):
         try:
             if blank.kind == CONTRIBUTIONS:
@@ -293,10 +311,10 @@ def _findings(looks: Looks, wish: Wish) -> list[Finding]:
                 one = _values(looks, blank, (epsilon, delta), min(rows, MOST_A_PERSON), wish)
             else:
                 one = _bounds(looks, blank, epsilon, wish, settings)
-        except TableError as problem:  # what the other looks found is paid for, and kept
+        except (SchemaError, TableError) as problem:  # what the other looks found is paid for, and kept
             one = Finding(blank, {}, str(problem))
-        found.append(one)
-    return found
+        result.append(one)
+    return result
 
 
 def _contributions(looks: Looks, blank: Blank, epsilon: Fraction, wish: Wish, settings: Settings) -> Finding:
@@ -326,15 +344,15 @@ def _bounds(looks: Looks, blank: Blank, epsilon: Fraction, wish: Wish, settings:
         return looks.curator(wish.look(blank, attribute), share)
 
     if blank.type == "date":
-        found = bounds_of_dates(look, epsilon, settings)
+        result = bounds_of_dates(look, epsilon, settings)
     else:
-        found = bounds_of_numbers(blank.type, look, epsilon, settings)
-    if found is None:
-        return Finding(blank, {}, "too few rows with a readable value for this epsilon")
-    keys = _bounded(blank, found, wish.draft, settings)
+        result = bounds_of_numbers(blank.type, look, epsilon, settings)
+    if result is None:
+        return Finding(blank, {}, f"too few rows with a readable value{_SEEN.get(blank.type, '')}, for this epsilon")
+    keys = _bounded(blank, result, wish.draft, settings)
     if not keys:
-        return Finding(blank, {}, f"found {found.lower} to {found.upper}, which contradicts the bound that is stated")
-    return Finding(blank, keys, f"{found.inside} of rows lie inside")
+        return Finding(blank, {}, f"found {result.lower} to {result.upper}, which contradicts the bound that is stated")
+    return Finding(blank, keys, f"{result.inside} of rows lie inside")
 
 
 def _bounded(blank: Blank, found: Bounds, draft: Mapping[str, Any], settings: Settings) -> dict[tuple[str, ...], Any]:

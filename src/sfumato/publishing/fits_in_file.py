@@ -54,9 +54,7 @@ def check_writable(schema: Schema, cost: Cost, mechanism: Mechanism, workload: W
     for amount in (cost.epsilon, cost.delta, cost.budget.rho or Fraction(1)):
         fraction_text(amount)
     if mechanism.special:  # which spends as it sees fit
-        _check_with_room(
-            noise_for(cost.budget, schema.privacy_unit.contributions, l1=Fraction(1), l2_squared=Fraction(1))
-        )
+        _check_with_room(noise_for(cost.budget, schema.most_of_a_unit, l1=Fraction(1), l2_squared=Fraction(1)))
         return
     for of, noises in planned_noises(schema, cost, mechanism, workload).items():
         _check_noises(noises, of, schema)
@@ -76,7 +74,7 @@ def planned_noises(
 ) -> dict[str, tuple[Noise, ...]]:
     """Noise distributions that a release needs for each statistic, the largest included; reads no data."""
     if mechanism.is_sparse(schema):
-        from sfumato.models.cells.sparse_cells import planned_noises as of_sparse_cells
+        from sfumato.models.cells.cells import planned_noises as of_sparse_cells
 
         return dict(of_sparse_cells(schema, cost.budget))
     if schema.running:
@@ -93,13 +91,13 @@ def _planned_running(schema: Schema, cost: Cost) -> dict[str, tuple[Noise, ...]]
     """Noise that is drawn for each part of a series with running totals, in steps of its grid."""
     assert schema.series is not None and schema.series.periods is not None  # noqa: S101 (running needs it)
     shares = dict(zip(schema.weights, cost.budget.split(*schema.weights.values()), strict=True))
-    charge = Charge(cost.budget, schema.privacy_unit.contributions, schema.domain.size)
+    charge = Charge(cost.budget, schema.most_of_a_unit, schema.domain.size)
     noises, _ = running_noises(schema.units, shares, schema.series.periods, charge, schema.together)
     return {of: (noise,) for of, noise in noises.items()}
 
 
 def least_of_sums(schema: Schema, cost: Cost, mechanism: Mechanism) -> dict[str, Budget]:
-    """Least budget of each measure's sums, where it is settled before any data is read."""
+    """Least budget that each measure's sums may get, for mechanisms that choose it before data is read; else empty."""
     return (
         {} if mechanism.forecast.least_of_sums is None else dict(mechanism.forecast.least_of_sums(schema, cost.budget))
     )
@@ -107,7 +105,7 @@ def least_of_sums(schema: Schema, cost: Cost, mechanism: Mechanism) -> dict[str,
 
 def noise_of(schema: Schema, of: str, share: Budget) -> Noise:
     """Noise on a measure's sums over a partition of the rows, measured with a share of the budget."""
-    unit, contributions = schema.units[of], schema.privacy_unit.contributions
+    unit, contributions = schema.units[of], schema.most_of_a_unit
     return noise_for(share, contributions, l1=Fraction(unit), l2_squared=Fraction(unit**2))
 
 
@@ -138,7 +136,7 @@ def _check_noises(noises: tuple[Noise, ...], of: str, schema: Schema) -> None:
         least, most = VARIANCES
         if noise.sigma_squared < least:
             raise BudgetError("epsilon is so large that Gaussian noise has no use; leave out delta")
-        if noise.sigma_squared > most and of == "count":
+        if noise.sigma_squared > most and of not in schema.measures:
             raise BudgetError("epsilon is so small that Gaussian noise would not fit 64 bits; give more")
         if noise.sigma_squared > most:
             coarser = schema.measures[of].step * 2 ** ceil(log2(coarser_by(noise)))

@@ -18,14 +18,21 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import PrivacyError, QueryError, SchemaError, TableError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Cost
-from sfumato.kernel.ledger.book import Unit
-from sfumato.kernel.ledger.ledger import Account, telling_what_stays
+from sfumato.kernel.ledger.ledger import Account
 from sfumato.kernel.opening import Share, Step, Terms, check_shares, open_shares
 from sfumato.kernel.reading.engines import Engine, is_spark
 from sfumato.kernel.reading.joining import LinkedTable, Placed
 from sfumato.kernel.reading.table import open_engine
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.publishing.prepare import Prepared, Request, check_place, digest_of_request, name_of_table, prepare
+from sfumato.publishing.prepare import (
+    Prepared,
+    Request,
+    check_place,
+    digest_of_request,
+    name_of_table,
+    prepare,
+    telling_what_stays,
+)
 from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.file.linked import TableRecord, write_linked
 from sfumato.releases.file.manifest import guarantee_of
@@ -105,10 +112,9 @@ def publish_linked(
             content = was.mechanism.run(opened.curator, share.schema, share.budget, was.workload)
             if not opened.curator.charge.fullest <= opened.curator.charge.limit:
                 raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
-            whose = Unit(share.schema.privacy_unit.column).in_words(share.schema.privacy_unit.contributions)
             promise = guarantee_of(
                 was.cost.epsilon,
-                whose,
+                share.schema.whom,
                 delta=was.cost.delta,
                 rho=share.budget.rho,
                 derived=share.table.derived(share.schema),
@@ -168,16 +174,16 @@ def prepare_linked(base: Any, linked: LinkedSchema, request: Request) -> Prepare
 
 def _dealt(linked: LinkedSchema, request: Request, cost: Cost) -> dict[str, Prepared]:
     parts = cost.budget.split(*(table.share for table in linked.tables.values()))
-    found = {}
+    result = {}
     for (name, table), part in zip(linked.tables.items(), parts, strict=True):
         own = replace(
             request, schema=table.schema, epsilon=part.epsilon, rho=part.rho, delta=None if cost.pure else cost.delta
         )
         try:
-            found[name] = prepare(own)
+            result[name] = prepare(own)
         except (SchemaError, QueryError) as problem:
             raise type(problem)(f"tables.{name}: {problem}", kind=problem.kind) from None
-    return found
+    return result
 
 
 def _shares(base: Any, prepared: PreparedTables, request: Request) -> dict[str, Share]:
@@ -200,17 +206,19 @@ def open_tables(
         if inside is not None and is_spark(base) and engines:
             place = next(iter(engines.values())).session  # type: ignore[attr-defined]
         try:
-            engine = open_engine(place, inside, table.file, _columns_of(table), dialect)
+            engine = open_engine(place, inside, table.file, _columns_of(table, linked), dialect)
         except TableError as problem:
             raise TableError(f"tables.{name}: {problem}", kind=problem.kind) from None
+        if engines and (within := getattr(engine, "within", None)) is not None:
+            engine = within(next(iter(engines.values())))
         called = getattr(engine, "called", None)
         engines[name] = engine if called is None else called(number)
-    found: dict[str, LinkedTable] = {}
+    result: dict[str, LinkedTable] = {}
     for name, table in linked.tables.items():
-        above = () if table.belongs_to is None else found[table.belongs_to].chain
-        below = tuple(Placed(linked.tables[child], engines[child]) for child in table.counts)
-        found[name] = LinkedTable(engines[name], allow_views, (*above, Placed(table, engines[name])), below)
-    return found
+        above = () if table.belongs_to is None else result[table.belongs_to].chain
+        below = tuple(Placed(linked.tables[rule.table], engines[rule.table]) for rule in (table.amounts,) if rule)
+        result[name] = LinkedTable(engines[name], allow_views, (*above, Placed(table, engines[name])), below)
+    return result
 
 
 def source_of(base: Any, table: TableInGroup) -> tuple[Any, str | None]:
@@ -236,12 +244,14 @@ def _shown(base: Any, table: TableInGroup) -> Any:
     return place if inside is None else f"{name_of_table(place) or ''}#{inside}"
 
 
-def _columns_of(table: TableInGroup) -> list[str]:
-    """Columns that are asked of the table's own source."""
+def _columns_of(table: TableInGroup, linked: LinkedSchema) -> list[str]:
+    """Columns that are asked of the table's own source, by its own schema or its parent's."""
     own = [part.column for name, part in table.schema.attributes.items() if name not in table.with_parents]
     own += [part.column for part in table.schema.measures.values()]
     own += [column for rule in table.schema.made.values() for column in rule.columns]
-    own = [name for name in own if name not in table.counts.values()]
+    own = [name for name in own if name not in table.from_below]
+    above = linked.tables[table.belongs_to].amounts if table.belongs_to else None
+    own += [leaf.value for leaf in above.leaves] if above and above.table == table.name else []
     return list(dict.fromkeys([*own, *(name for name in (table.unit, table.key, table.by) if name is not None)]))
 
 

@@ -1,9 +1,9 @@
-"""Bounds of a column and rows of each person, from noisy counts alone: by powers first, then finer inside.
+"""Bounds and caps of private columns from noisy counts.
 
-A column's range is found in three measurements. The first counts rows by powers of a hundred and both signs, or by 25
-years; the others count in round steps inside the part that holds rows. A fourth, of what lies inside and outside, says
-with an interval how well it went, for the other three were used to choose. Every cell is counted once in each, so a
-person with one row changes one cell by one.
+The first measurement counts rows by round figures (1, 2, 5, 10, ...) and both signs, or by five years; one or two
+more count in round steps where the ends may be. The last, of what lies inside and outside, says with an interval how
+well it went, for the others were used to choose. Every cell is counted once in each, so a person with one row changes
+one cell by one.
 
 Everything here reads measurements that are paid for; what it says depends on them and on nothing else.
 """
@@ -34,18 +34,22 @@ Look = Callable[[dict[str, Any], Fraction], Curator]  # a look at the column as 
 class Settings:
     """Choices of the search, all public.
 
-    outside: share of rows that may lie outside of the bounds, half of it at each end. looks: parts of the epsilon for
-    the three measurements and for the last, of what lies inside. steps: the most round steps of a measurement. alarms:
-    chance that noise alone makes an end of the first measurement, which would leave the others nothing to see.
-    caution: of each measurement, beside that. count: share of rows of the counts that a cap is chosen for. single:
-    whole numbers that get a cell each; more are gathered. bins: the most cells of a number.
+    outside: share of rows that may lie outside of the bounds, half of it at each end. first, check: parts of the
+    epsilon for the first measurement, and for the last, of what lies inside. steps: the most round steps in which an
+    end is looked for at once. alarms: chance that noise alone makes an end, in the first measurement (which would leave
+    the others nothing to see) and later. doubt: standard deviations of noise by which an end errs outward, before the
+    last search and in it. farther: steps beyond clear rows that an end may move out, before the last search. count:
+    share of rows of the counts that a cap is chosen for. single: whole numbers that get a cell each; more are gathered.
+    bins: the most cells of a number.
     """
 
     outside: Fraction = Fraction(1, 100)
-    looks: tuple[int, ...] = (3, 3, 3, 1)
-    steps: int = 40
-    alarms: float = 0.0005
-    caution: tuple[float, ...] = (1.0, 0.5, 0.3)
+    first: Fraction = Fraction(3, 10)
+    check: Fraction = Fraction(1, 10)
+    steps: int = 12
+    alarms: tuple[float, float] = (0.0005, 0.01)
+    doubt: tuple[float, float] = (1.0, 0.7)
+    farther: int = 2
     count: float = 0.1
     single: int = 200
     bins: int = 25
@@ -73,6 +77,14 @@ class Bounds:
     cells: int
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Two spans, each of the places where an end may be: (outermost, innermost) below, the other way round above."""
+
+    low: tuple[int, int]
+    high: tuple[int, int]
+
+
 def measured(curator: Curator, labels: Sequence[int] | Places, epsilon: Fraction) -> Counts:
     """Noisy rows of groups of cells, each cell in one group; the noise is Laplace of scale 1 / epsilon."""
     groups = curator.reduce(Partition(curator.domain, np.asarray(labels)))
@@ -80,35 +92,97 @@ def measured(curator: Curator, labels: Sequence[int] | Places, epsilon: Fraction
     return np.asarray(answers, dtype=np.float64)
 
 
-def ends_of(counts: Counts, epsilon: Fraction, settings: Settings, caution: float) -> tuple[int, int] | None:
-    """First and last group that hold rows: outside of them lie a few, and what noise alone may look like.
+def ends_of(counts: Counts, epsilon: Fraction, settings: Settings, search: int) -> Ends | None:
+    """Groups that may be the first and the last with rows; beyond the outermost lie a few rows, as far as noise tells.
 
-    None where noise alone may be all that there is.
+    search: 0 for the first measurement, 1 for the next, 2 for the last one. None where noise may be all that there is.
     """
-    total, scale = counts.sum(), 1 / float(epsilon)
-    target = max(float(settings.outside) / 2 * total, 0.0)
-    if total < _unlikely(len(counts), scale, settings.alarms):
+    target = max(float(settings.outside) / 2 * float(counts.sum()), 0.0)
+    alarms, doubt = settings.alarms[search > 0], settings.doubt[search > 1]
+    farther = len(counts) if search > 1 else settings.farther
+    low, high = (_end(side, target, float(epsilon), alarms, doubt, farther) for side in (counts, counts[::-1]))
+    last = len(counts) - 1
+    if low is None or high is None or low[0] > last - high[0]:
         return None
-    first, last = (_begin(side, target, scale, settings.alarms, caution) for side in (counts, counts[::-1]))
-    if first is None or last is None or first > len(counts) - 1 - last:
+    return Ends(low, (last - high[1], last - high[0]))
+
+
+def _end(
+    counts: Counts, target: float, epsilon: float, alarms: float, doubt: float, farther: int
+) -> tuple[int, int] | None:
+    """Outermost group to keep and innermost that may be the end, of groups from the outside in.
+
+    A noisy sum over k groups has a standard deviation of sqrt(2 k) / epsilon. The innermost group beyond which rows are
+    fewer than the target in spite of it is the end. If clear rows lie beyond, it is the first of these, moved
+    out while the next groups may hold more than the target: as many as keep their noise below half of it.
+    """
+    clear = _first_clear(counts, epsilon, alarms)
+    if clear is None:
         return None
-    return first, len(counts) - 1 - last
+    beyond = np.concatenate([[0.0], np.cumsum(counts)])
+    noise = np.sqrt(2 * np.arange(len(beyond))) / epsilon
+    inner, outer = (int(np.flatnonzero(beyond[:-1] + times * noise[:-1] <= target)[-1:].sum()) for times in (0, doubt))
+    if outer <= clear:
+        outer, wide = clear, max(1, int((target * epsilon) ** 2 / 8))
+        for _ in range(min(farther, clear)):
+            many = min(wide, outer)
+            if beyond[outer] - beyond[outer - many] + doubt * noise[many] <= target:
+                break
+            outer -= 1
+    return outer, max(inner, clear, outer)
 
 
-def _unlikely(cells: int, scale: float, alarms: float) -> float:
-    """Rows that the sum of so many noises exceeds with at most this chance (Bernstein, of Laplace noise)."""
-    deep = log(1 / alarms)
-    return scale * (2 * sqrt(cells * deep) + deep if cells > 1 else deep)
+def _first_clear(counts: Counts, epsilon: float, alarms: float) -> int | None:
+    """The first group that, alone or with 1 or 3 before it, has more rows than noise, but for this chance."""
+    windows, sums = (1, 2, 4), np.concatenate([np.zeros(4), np.cumsum(counts)])
+    hits = np.zeros(len(counts), dtype=bool)
+    for many in windows:
+        most = _unlikely(many, alarms / len(counts) / len(windows)) / epsilon
+        hits |= sums[4:] - sums[4 - many : len(sums) - many] > most
+    return int(np.argmax(hits)) if hits.any() else None
 
 
-def _begin(counts: Counts, target: float, scale: float, alarms: float, caution: float) -> int | None:
-    single = target + caution * scale * log(len(counts) / alarms)
-    total = 0.0
-    for place, count in enumerate(counts):
-        total += float(count)
-        if count > single or total > target + caution * _unlikely(place + 1, scale, alarms / 2):
-            return place
-    return None
+def _unlikely(many: int, alarms: float) -> float:
+    """Number that the sum of so many standard Laplace noises exceeds with at most this chance (Chernoff)."""
+    deep, at = log(1 / alarms), np.linspace(0.05, 0.95, 19)
+    return deep if many == 1 else float(np.min((deep - many * np.log1p(-(at**2))) / at))
+
+
+def narrowed(
+    count: Callable[[list[int], float, Fraction], Counts],
+    spans: Ends,
+    steps: Sequence[int],
+    epsilon: Fraction,
+    settings: Settings,
+) -> tuple[int, int] | None:
+    """Bounds inside two spans, as multiples of round steps: by two measurements, or by one where it is fine enough.
+
+    count: noisy rows before, between and after marks, of which those above a middle belong to the group below them.
+    """
+    floor, ceiling = spans.low[0], spans.high[1]
+    for search in (1, 2):
+        low, high = spans.low, spans.high
+        step, above = (next(one for one in steps if end - start <= one * settings.steps) for start, end in (low, high))
+        enough = low[1] < high[0] and 10 * max(step, above) <= high[1] - low[0]
+        share = epsilon / 2 if search == 1 and not enough else epsilon
+        marks = sorted({max(floor, min(m, ceiling)) for m in (*_multiples(low, step), *_multiples(high, above))})
+        found = ends_of(count(marks, (low[1] + high[0]) / 2, share), share, settings, 2 if share == epsilon else 1)
+        if found is None:
+            return None
+        edges = [floor, *marks, ceiling]
+        spans = Ends((edges[found.low[0]], edges[found.low[1] + 1]), (edges[found.high[0]], edges[found.high[1] + 1]))
+        if share == epsilon:
+            break
+        epsilon -= share
+    start, end = spans.low[0], spans.high[1]
+    if start < end:
+        return start, end
+    return (start, start + step) if start < ceiling else (end - above, end)
+
+
+def _multiples(span: tuple[int, int], step: int) -> range:
+    """Multiples of a step around a span."""
+    return range(span[0] // step * step, -(-span[1] // step) * step + 1, step)
 
 
 def share_inside(inside: float, outside: float, epsilon: Fraction) -> Share:
@@ -129,9 +203,12 @@ def share_inside(inside: float, outside: float, epsilon: Fraction) -> Share:
 # -- numbers
 
 MOST_ARE_INSIDE = 0.5  # or noise has led astray, and nothing is said
-LARGEST = 16  # powers of ten beyond which whole numbers are not exact in a float, so all are clipped there
+LARGEST = 16  # powers of ten beyond which whole numbers are not exact in a float
+TOP = Fraction(8 * 10 ** (LARGEST - 1))  # all are clipped there; a cell beyond is still exact
 SMALLEST = -6
 FINE = 4  # powers of ten between the largest value and the cells that are counted inside
+MOST_SPAN = 9 * 10**14  # of so fine cells; over more, their edges are too many and not evenly spaced in floats
+_ROUND = [1, 2, 5, *(figure * 10**power for power in range(2 * LARGEST) for figure in (10, 20, 25, 50))]
 
 
 def trial(kind: str) -> dict[str, Any]:
@@ -142,87 +219,59 @@ def trial(kind: str) -> dict[str, Any]:
         return {"lower": FIRST_DAY, "upper": LAST_DAY}
     if kind == "measure":
         return {"lower": -1, "upper": 1}
-    return powers(kind)
+    return figures(kind)[0]
 
 
-def powers(kind: str) -> dict[str, Any]:
-    """Attribute of cells by powers of a hundred and both signs.
+def figures(kind: str) -> tuple[dict[str, Any], list[Fraction]]:
+    """Attribute of cells by round figures (1, 2, 5, 10, ...) of both signs, and these figures.
 
-    On the positive side a power belongs to the cell below it, on the negative side to the one above: 100 to [0, 100].
+    On the positive side a figure belongs to the cell below it, on the negative side to the one above: 100 to [50, 100].
     """
-    whole, top = kind == "integer", 9 * 10 ** (LARGEST - 1)
-    sizes = [Fraction(10) ** power for power in range(0 if whole else SMALLEST, LARGEST, 2)]
-    sizes = [size for size in sizes if size > 1] if whole else sizes
-    cuts = [-size for size in reversed(sizes)] + [Fraction(0)] + [_past(size, whole) for size in sizes]
-    return {"type": kind, "lower": -top, "upper": top, "cuts": cuts}
-
-
-def _past(size: Fraction, whole: bool) -> Fraction:
-    """The next number that counts as beyond a size."""
-    return size + (1 if whole else size / 10**FINE)
+    whole, top = kind == "integer", TOP
+    tens = [Fraction(10) ** power for power in range(0 if whole else SMALLEST, LARGEST)]
+    sizes = [figure * ten for ten in tens for figure in (1, 2, 5) if figure * ten < top]
+    past = [size + (1 if whole else size / 10**FINE) for size in sizes]  # the next number that counts as beyond a size
+    below = [-top, *(-size for size in reversed(sizes)), Fraction(0)]
+    return {"type": kind, "lower": -int(top), "upper": int(top), "cuts": below[1:] + past}, [*below, *sizes, top]
 
 
 def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settings) -> Bounds | None:
-    """Bounds of a column of numbers; None where rows with a readable value are too few for this epsilon."""
-    whole = kind == "integer"
-    parts = [epsilon * part / sum(settings.looks) for part in settings.looks]
-    first = powers(kind)
-    edges = [Fraction(first["lower"]), *first["cuts"], Fraction(first["upper"])]
-    curator = look(first, parts[0])
-    found = ends_of(measured(curator, range(len(edges) - 1), parts[0]), parts[0], settings, settings.caution[0])
+    """Bounds of a column of numbers; None where too few rows have a readable value, or one but 0, for this epsilon."""
+    whole, first, check = kind == "integer", epsilon * settings.first, epsilon * settings.check
+    attribute, edges = figures(kind)
+    found = ends_of(measured(look(attribute, first), range(len(edges) - 1), first), first, settings, 0)
     if found is None:
         return None
-    low, high = _plain_edge(edges[found[0]], whole), _plain_edge(edges[found[1] + 1], whole)
+    low, high = _from_zero(edges[found.low[0]], edges[found.high[1] + 1])
+    if not whole and max(-low, high) <= Fraction(10) ** SMALLEST:  # all but a few are 0, and bounds would clip the few
+        return None
     fine = Fraction(10) ** (ceil(log10(max(abs(low), abs(high)))) - FINE)
     fine = max(fine, Fraction(1)) if whole else fine
-    low, high = low // fine * fine, -(-high // fine) * fine
-    cells = int((high - low) / fine) + 3  # one below, one for the upper end itself, one above
-    inner: dict[str, Any] = {"type": kind, "lower": low - fine, "upper": high + 2 * fine - whole, "width": fine}
-    curator = look(inner, sum(parts[1:], Fraction(0)))
-    for place, (part, caution) in enumerate(zip(parts[1:3], settings.caution[1:], strict=True)):
-        step = next(step for step in _round_steps(fine) if (high - low) / step <= settings.steps)
-        cut = _cuts(low, high, step, inner["lower"], fine)
-        found = ends_of(measured(curator, _labels(cut, cells), part), part, settings, caution)
-        if found is None:
-            return None
-        lowest = low // step * step
-        more = place == 0  # the next may find an end one step farther out
-        low, high = max(low, lowest + (found[0] - 1 - more) * step), min(high, lowest + (found[1] + more) * step)
-        if low >= high:
-            low, high = (low, low + step) if found[0] > 0 else (high - step, high)
-    if 0 < low <= high / 10:
-        low = Fraction(0)
-    elif low / 10 <= high < 0:
-        high = Fraction(0)
-    inside = _inside(curator, (low - inner["lower"]) / fine, (high - inner["lower"]) / fine + 1, cells, parts[3])
+    fine *= 10 if high - low > MOST_SPAN else 1
+    start, end = low // fine, -(-high // fine)  # of the cells: one below, one for the upper end itself, one above
+    inner = {"type": kind, "lower": (start - 1) * fine, "upper": (end + 2) * fine - whole, "width": fine}
+    curator = look(inner, epsilon - first)
+
+    def count(marks: list[int], middle: float, share: Fraction) -> Counts:
+        return measured(
+            curator, _labels([mark + (mark > middle) - start + 1 for mark in marks], end - start + 3), share
+        )
+
+    spans = Ends((start, -(-edges[found.low[1] + 1] // fine)), (edges[found.high[0]] // fine, end))
+    bounds = narrowed(count, spans, _ROUND, epsilon - first - check, settings)
+    if bounds is None:
+        return None
+    lower, upper = _from_zero(*bounds)
+    inside = _inside(curator, lower - start + 1, upper - start + 2, check)
     if inside.high < MOST_ARE_INSIDE:
         return None
-    width = next(step for step in _round_steps(fine) if (high - low) / step <= settings.bins)
-    return Bounds(_number(low, whole), _number(high, whole), inside, ceil((high - low) / width))
+    width = next(step for step in _ROUND if upper - lower <= step * settings.bins)
+    return Bounds(_number(lower * fine), _number(upper * fine), inside, ceil((upper - lower) / width))
 
 
-def _plain_edge(edge: Fraction, whole: bool) -> Fraction:
-    """The round number that a cut stands for."""
-    if edge <= 0 or edge >= 9 * 10 ** (LARGEST - 1):
-        return edge
-    return edge - 1 if whole else edge * 10**FINE / (10**FINE + 1)
-
-
-def _round_steps(fine: Fraction) -> list[Fraction]:
-    """1, 2, 5, 10, 20, 25, 50, ... times the finest."""
-    tens = [fine * figure * 10**power for power in range(2 * LARGEST) for figure in (10, 20, 25, 50)]
-    return [fine, 2 * fine, 5 * fine, *tens]
-
-
-def _cuts(low: Fraction, high: Fraction, step: Fraction, start: Fraction, fine: Fraction) -> list[int]:
-    """Numbers of the fine cells at which groups begin: multiples of a step from low to high.
-
-    In the upper half a multiple belongs to the group below it, so that values at a round upper end lie inside.
-    """
-    marks = [low // step * step + place * step for place in range(int(-((low - high) // step)) + 2)]
-    marks = [mark for mark in marks if mark < high + step]
-    middle = (low + high) / 2
-    return [max(0, int((mark - start) / fine) + (mark > middle)) for mark in marks]
+def _from_zero(low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds of which one that is small beside the other is 0."""
+    return (0 if 0 < low <= high / 10 else low), (0 if low / 10 <= high < 0 else high)
 
 
 def _labels(cuts: Sequence[int], cells: int) -> Places:
@@ -230,44 +279,43 @@ def _labels(cuts: Sequence[int], cells: int) -> Places:
     return np.searchsorted(np.asarray(cuts), np.arange(cells), side="right")
 
 
-def _inside(curator: Curator, start: Fraction | int, end: Fraction | int, cells: int, epsilon: Fraction) -> Share:
-    places = np.arange(cells)
-    outside, inside = measured(curator, ((places >= int(start)) & (places < int(end))).astype(np.int64), epsilon)
+def _inside(curator: Curator, start: int, end: int, epsilon: Fraction) -> Share:
+    places = np.arange(curator.domain.size)
+    outside, inside = measured(curator, ((places >= start) & (places < end)).astype(np.int64), epsilon)
     return share_inside(inside, outside, epsilon)
 
 
-def _number(value: Fraction, whole: bool) -> int | float:
-    return int(value) if whole or value.denominator == 1 else float(value)
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
 
 
 # -- dates
 
 FIRST_DAY, LAST_DAY = date(1800, 1, 1), date(2199, 12, 31)
-_MONTHS = (300, 60, 12, 3, 1)  # 25 years, five, a year, a quarter, a month
+_MONTHS = (1, 3, 12, 60, 300)  # a month, a quarter, a year, five years, 25
 
 
 def bounds_of_dates(look: Look, epsilon: Fraction, settings: Settings) -> Bounds | None:
     """First and last day of whole years, quarters or months; None where readable dates are too few."""
-    parts = [epsilon * part / sum(settings.looks) for part in settings.looks]
-    day = timedelta(days=1)
+    day, first, check = timedelta(days=1), epsilon * settings.first, epsilon * settings.check
     curator = look({"type": "date", "lower": FIRST_DAY - day, "upper": LAST_DAY + day, "by": "day"}, epsilon)
     cells, origin = curator.domain.size, FIRST_DAY - day
-    low, high = 0, 12 * (LAST_DAY.year + 1 - FIRST_DAY.year)  # in months
-    for part, caution in zip(parts[:3], settings.caution, strict=True):
-        step = next(step for step in reversed(_MONTHS) if (high - low) / step <= settings.steps)
-        marks = list(range(low, high + step, step))
-        cuts = [(_month(mark) - origin).days for mark in marks]
-        found = ends_of(measured(curator, _labels(cuts, cells), part), part, settings, caution)
-        if found is None:
-            return None
-        low, high = max(low, marks[0] + (found[0] - 1) * step), min(high, marks[0] + found[1] * step)
-        if low >= high:
-            low, high = (low, low + step) if found[0] > 0 else (high - step, high)
-    first, last = _month(low), _month(high) - day
-    inside = _inside(curator, (first - origin).days, (last - origin).days + 1, cells, parts[3])
-    if inside.high < MOST_ARE_INSIDE:
+
+    def count(marks: list[int], _: float, share: Fraction) -> Counts:
+        return measured(curator, _labels([(_month(mark) - origin).days for mark in marks], cells), share)
+
+    marks = list(range(0, 12 * (LAST_DAY.year + 1 - FIRST_DAY.year) + 1, _MONTHS[3]))
+    found = ends_of(count(marks, 0, first), first, settings, 0)
+    if found is None:
         return None
-    return Bounds(first, last, inside, high - low)
+    edges = [marks[0], *marks, marks[-1]]
+    spans = Ends((edges[found.low[0]], edges[found.low[1] + 1]), (edges[found.high[0]], edges[found.high[1] + 1]))
+    bounds = narrowed(count, spans, _MONTHS, epsilon - first - check, settings)
+    if bounds is None:
+        return None
+    lower, upper = _month(bounds[0]), _month(bounds[1]) - day
+    inside = _inside(curator, (lower - origin).days, (upper - origin).days + 1, check)
+    return Bounds(lower, upper, inside, bounds[1] - bounds[0]) if inside.high >= MOST_ARE_INSIDE else None
 
 
 def _month(months: int) -> date:
@@ -300,14 +348,13 @@ def best_cap(curator: Curator, epsilon: Fraction, spent: Fraction, settings: Set
     spent: epsilon of the release that it is for. The error is that of a count of `settings.count` of all rows: its
     share of what is dropped, and the standard deviation of its noise.
     """
-    check = epsilon * settings.looks[3] / sum(settings.looks)
-    look = epsilon - check
-    cells = curator.domain.size
+    check = epsilon * settings.check
+    look, cells = epsilon - check, curator.domain.size
     counts = measured(curator, range(cells), look)
-    clear = np.flatnonzero(counts > log(cells / settings.alarms) / float(look))
-    if not len(clear):
+    clear = _first_clear(counts[::-1], float(look), settings.alarms[0])
+    if clear is None:
         return None
-    seen = np.arange(cells) <= clear[-1] + 2  # nobody is taken to have more than twice as many rows as any that are
+    seen = np.arange(cells) <= cells - 1 - clear + 2  # nobody has more than twice as many rows as any that are clear
     people = np.where(seen, np.maximum(counts, 0.0), 0.0)
     ends = np.array([*CAPS, 2 * CAPS[-1]], dtype=np.float64)
     starts = np.array([1, *(cap + 1 for cap in CAPS)], dtype=np.float64)

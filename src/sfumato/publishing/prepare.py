@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from glob import escape as glob_escape
 from math import inf
@@ -30,10 +30,11 @@ from sfumato.errors import (
     SfumatoError,
 )
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, Budget, Cost, readable
+from sfumato.kernel.budget import Amount, Budget, Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.models import find_mechanism
 from sfumato.models.base.mechanism import Mechanism
+from sfumato.plain_text import readable
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.file.artifact import Artifact, read_artifact
@@ -41,7 +42,7 @@ from sfumato.releases.release import LEANS_ON, Release
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.models.margins.prior import Prior
+    from sfumato.models.margins.borrowing import Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class Prepared:
 
 
 def prepare(request: Request) -> Prepared:
-    """Settle mechanism, cost and workload; refuse what does not fit, could not be written or would tell nothing."""
+    """Resolve mechanism, cost and workload of a request; refuse one too large, not writable or without information."""
     if request.options and request.mechanism == "auto":
         raise MechanismError("--with is about one mechanism; name it with --mechanism")
     if request.workload_only and request.workload is None:
@@ -133,9 +134,28 @@ def prepare(request: Request) -> Prepared:
         refuse_useless(request.schema, prepared.mechanism, prepared.workload, prepared.cost.budget, _one_way_forecast)
     if request.prior is None:
         return prepared
-    from sfumato.models.margins.prior import Prior
+    from sfumato.models.margins.borrowing import Prior
 
-    return replace(prepared, prior=Prior.read(request.prior, prepared.schema, prepared.mechanism.name))
+    _refuse_prior(prepared.schema, prepared.mechanism.name)
+    return replace(prepared, prior=Prior.read(request.prior, prepared.schema))
+
+
+def _refuse_prior(schema: Schema, mechanism: str) -> None:
+    """Refuse `--prior` for mechanisms and schemas whose estimates cannot use a prior release."""
+    from sfumato.models.margins.measure import MECHANISM
+    from sfumato.models.margins.nested import hierarchies
+
+    if mechanism != MECHANISM.name:
+        raise MechanismError(
+            f"--prior is for releases by margins, and {mechanism} is the mechanism here; say --mechanism margins, or "
+            "leave out --prior"
+        )
+    if schema.series is not None:
+        raise SchemaError("parts of a series lean on each other when they are asked, by AS OF; leave out --prior")
+    if schema.structure is not None or schema.known or schema.weight is not None or hierarchies(schema):
+        raise SchemaError(
+            "a release with rules, facts, weights or values in groups cannot lean on an earlier one; leave out --prior"
+        )
 
 
 def _one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, budget: Budget) -> Mapping[str, float]:
@@ -170,12 +190,14 @@ def _workload(request: Request, schema: Schema) -> Workload | None:
 
         given = workload_of(read_statements(given, schema), schema)
     if given is None:
-        return default_workload(schema.domain) if schema.domain.size <= MOST_DENSE else None
+        named = request.mechanism not in ("auto", None)
+        most = find_mechanism(request.mechanism).holds.most_cells if named else None
+        return default_workload(schema.domain) if schema.domain.size <= max(MOST_DENSE, most or 0) else None
     if given.columns != schema.domain.size:
         raise QueryError(f"the workload spans {given.columns} cells, the schema has {schema.domain.size}")
     if request.workload_only or given is default_workload(schema.domain):
         return given
-    from sfumato.planner.tilt import tilt_towards
+    from sfumato.planner.other_plans import tilt_towards
 
     return tilt_towards(given, schema.domain)
 
@@ -345,19 +367,42 @@ def already_there(path: Path, request: Request) -> Release | None:
         return None
     away = "move it away, or leave out --if-missing"
     try:
-        found = Release.load(path).refuse_unless_private() if request.series is None else _part_there(path, request)
+        result = Release.load(path).refuse_unless_private() if request.series is None else _part_there(path, request)
     except SfumatoError as problem:
         raise type(problem)(f"{problem}; {away}", kind=problem.kind) from None
-    if found is None:
+    if result is None:
         return None
-    promise = found.guarantee
+    promise = result.guarantee
     for what, same in {
-        "schema": what_is_released(found.schema) == what_is_released(with_steps_of(request.schema, found.schema)),
+        "schema": what_is_released(result.schema) == what_is_released(with_steps_of(request.schema, result.schema)),
         "epsilon": promise.epsilon in (cost.epsilon, cost.without_delta.epsilon),
         "delta": promise.delta in (0, cost.delta),
-        "mechanism": request.mechanism in ("auto", found.mechanism),
-        "prior": found.leans_on == (None if request.prior is None else read_artifact(request.prior).digest),
+        "mechanism": request.mechanism in ("auto", result.mechanism),
+        "prior": result.leans_on == (None if request.prior is None else read_artifact(request.prior).digest),
     }.items():
         if not same:
             raise ReleaseFileError(f"{path} is a release already, but with another {what}; {away}", kind="input")
-    return found
+    return result
+
+
+@contextmanager
+def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[None]:
+    """Context that adds to a KeyboardInterrupt a note on what stays reserved under this nonce."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(_what_stays(ledger, dataset, nonce))
+        raise
+
+
+def _what_stays(ledger: Ledger, dataset: str, nonce: str) -> str:
+    """Sentence on the state of a reservation, read from the ledger."""
+    try:
+        entry = next((entry for entry in ledger.entries(dataset) if entry.nonce == nonce), None)
+    except LedgerError:
+        return f"the ledger {ledger.path} cannot be read now; what is reserved in it counts as spent"
+    if entry is None:
+        return f"nothing was reserved yet on dataset {dataset!r} (ledger {ledger.path})"
+    what = f"epsilon {readable(entry.epsilon)}" + (f" and delta {readable(entry.delta)}" if entry.delta else "")
+    how = "stays reserved and counts as spent" if entry.state == "reserved" else "is spent; the release was published"
+    return f"{what} on dataset {dataset!r} {how} (ledger {ledger.path})"

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import LedgerError, PrivacyError, ReleaseFileError, SfumatoError, SignatureError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Amount, Budget, Cost
-from sfumato.kernel.ledger.book import Unit, period_of
+from sfumato.kernel.ledger.book import period_of
 from sfumato.kernel.ledger.composition import Period
-from sfumato.kernel.ledger.ledger import Account, Entry, Ledger, Receipt, telling_what_stays
+from sfumato.kernel.ledger.ledger import Account, Entry, Ledger, Receipt
 from sfumato.kernel.opening import Step, Terms, open_curator, rehearse, unit_of
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
@@ -30,6 +30,7 @@ from sfumato.publishing.prepare import (
     digest_of_request,
     part_place,
     prepare,
+    telling_what_stays,
 )
 from sfumato.queries import Workload
 from sfumato.releases.contents.content import Content
@@ -40,13 +41,13 @@ from sfumato.schema import Schema
 from sfumato.schema.linked import LinkedSchema, load_schema
 
 if TYPE_CHECKING:
-    from sfumato.models.margins.prior import Prior
+    from sfumato.models.margins.borrowing import Prior
     from sfumato.releases.file.series import Signed
 
 
 def release(
     table: Any,
-    schema: Schema | LinkedSchema | str | PathLike[str],
+    schema: Schema | LinkedSchema | Mapping[str, Any] | str | PathLike[str],
     epsilon: Amount | None = None,
     *,
     delta: Amount | None = None,
@@ -74,8 +75,8 @@ def release(
     table: a path or glob (csv, parquet), a pandas, polars or Arrow frame, or with `table_name` a database URL or a
     connection (docs/engines.md).
     dialect: the SQL that a connection speaks, as sqlglot names it, where the connection does not tell.
-    schema: what is public about the table, or the path of its YAML file. Of linked tables (docs/linked.md), table is
-    the folder or database that they are in, or a mapping from their names to frames.
+    schema: what is public about the table, the path of its YAML file or a mapping with its keys. Of linked tables
+    (docs/linked.md), table is the folder or database that they are in, or a mapping from their names to frames.
     epsilon: what this release costs, charged to `schema.dataset` in the ledger before the table is read.
     delta: allows mechanisms that can use it Gaussian noise; it is charged too, unless the mechanism needs none.
     rho: what this release costs in zero-concentrated privacy, in place of epsilon; delta, 1e-6 if none is given, is
@@ -131,6 +132,8 @@ def _made(
     table: Any, request: Request, step: Step, entropy: Entropy | None = None
 ) -> Iterator[tuple[Release, Prepared]]:
     """Yield a release with its preparation; an interrupt while it is in use says which amount stays reserved."""
+    from threadpoolctl import threadpool_limits
+
     source, book = entropy or SystemEntropy(), request.ledger
     nonce = source.bytes(16).hex()
     with telling_what_stays(book, request.schema.dataset, nonce):
@@ -150,7 +153,10 @@ def _made(
             for_margins=mechanism.holds.by_margins,
         )
         step("measure")
-        content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
+        # Products of small matrices: threads that wait for each other take several times as much CPU as one does, and
+        # sum in another order, so that the same random bits would give other digits.
+        with threadpool_limits(1, user_api="blas"):
+            content = mechanism.run(opened.curator, schema, cost.budget, prepared.workload)
         if not opened.curator.charge.fullest <= opened.curator.charge.limit:
             raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
         if prepared.prior is not None:
@@ -233,7 +239,7 @@ def publish(table: Any, request: Request, out: str | Path, *, step: Step, entrop
 
 
 def _append(made: Release, request: Request, path: Path) -> None:
-    """Write a part to a file of its own, then into its series: what is paid for is on disk at every moment after."""
+    """Write a part to its own file, then append it to its series, so that a paid release is never lost."""
     from sfumato.releases.file.series import append_part
 
     label = request.label
@@ -287,13 +293,13 @@ def _signed(part: Path, digest: str) -> Signed | None:
     from sfumato.releases.signature import holds, read_signature, signature_beside
 
     beside = signature_beside(part)
-    if (found := read_signature(beside)) is None:
+    if (result := read_signature(beside)) is None:
         return None
-    if found.digest != digest or not holds(found):
+    if result.digest != digest or not holds(result):
         raise SignatureError(
             f"{beside.name} is no signature of {part}: sign it again with `sfumato sign`, or take the signature away"
         )
-    return Signed(found.digest, found.public_key, found.signature)
+    return Signed(result.digest, result.public_key, result.signature)
 
 
 def _entry_of(receipt: Mapping[str, object] | None, ledger: Ledger) -> Entry | None:
@@ -311,8 +317,9 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
     derived: the rows came from a view, so that the promise is about them and not about the tables behind it.
     """
     cost = cost or Cost.of(budget)
-    unit = Unit(schema.privacy_unit.column).in_words(schema.privacy_unit.contributions)
-    return guarantee_of(cost.epsilon, unit, delta=cost.delta, rho=budget.rho, derived=derived, bought=schema.bought)
+    return guarantee_of(
+        cost.epsilon, schema.whom, delta=cost.delta, rho=budget.rho, derived=derived, bought=schema.bought
+    )
 
 
 def _mark_published(ledger: Ledger, receipt: Receipt, step: Step) -> Callable[[str], None]:
@@ -376,7 +383,7 @@ def _errors(was: Prepared, content: Content | None = None) -> dict[str, float]:
 def _warnings(was: Prepared, content: Content | None = None) -> tuple[str, ...]:
     if not was.stated or was.mechanism.answers != "everything":
         return ()
-    from sfumato.planner.tilt import useless_kinds
+    from sfumato.planner.other_plans import useless_kinds
 
     with suppress(SfumatoError):
         return useless_kinds(was.schema, was.mechanism, was.workload, was.cost.budget, content)

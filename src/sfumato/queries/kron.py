@@ -66,12 +66,12 @@ class Kron(Queries):
     def _along_each(
         self, array: Array, shapes: list[tuple[int, int]], apply: Callable[[Queries, Array], Array]
     ) -> Array:
-        """Apply each factor along its own axis, those that shrink their axis most first.
+        """Apply each factor along its axis, in order of reduction of size.
 
         shapes: new and old size of each axis.
         """
         sizes = [old for _, old in shapes]
-        result = array.copy()
+        result = array
         for axis in sorted(range(len(sizes)), key=lambda p: shapes[p][0] / shapes[p][1]):
             factor, (new, old) = self.factors[axis], shapes[axis]
             if type(factor) is Identity:
@@ -80,7 +80,8 @@ class Kron(Queries):
             front = result.reshape(before, old, -1).swapaxes(0, 1).reshape(old, -1)
             result = apply(factor, front).reshape(new, before, -1).swapaxes(0, 1)
             sizes[axis] = new
-        return result.reshape(-1, array.shape[1])
+        result = result.reshape(-1, array.shape[1])
+        return array.copy() if np.may_share_memory(result, array) else result
 
     def _totals(self, power: int) -> Array:
         self._must_fit(self._peak(power))
@@ -134,7 +135,7 @@ class Kron(Queries):
 
 
 def _sides(index: Array, sizes: list[int]) -> list[Array] | None:
-    """Row numbers of each factor whose combinations, in order, are the index; None if it is no such grid.
+    """Factor an index of rows into row numbers of each factor (a grid); None where it is none.
 
     Rows of one noise are mostly a level of each tree. This test takes one pass; any other selection takes many.
     """

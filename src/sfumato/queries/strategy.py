@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import MOST_DENSE, ByAxis, Codes, Which
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.queries import Kron, Queries, Scaled
@@ -27,14 +27,14 @@ class Strategy:
 
     queries: Queries
     weights: tuple[int, ...] = (1,)
-    which: Codes | None = None
+    which: Which = None
 
     def __post_init__(self) -> None:
         if not self.weights or any(type(weight) is not int or weight < 1 for weight in self.weights):
             raise QueryError("the weights of a strategy are positive whole numbers")
         if (self.which is None) != (len(self.weights) == 1):
             raise QueryError("a strategy of several weights says which row has which")
-        if self.which is not None and self.which.shape != (self.queries.rows,):
+        if self.which is not None and len(self.which) != self.queries.rows:
             raise QueryError("a strategy of several weights says, for every row, which it has")
 
     @property
@@ -42,7 +42,7 @@ class Strategy:
         """Queries times their weights: with equal noise on all rows it is the same strategy."""
         if self.which is None:
             return self.queries if self.weights == (1,) else Scaled(self.queries, self.weights[0])
-        return Scaled(self.queries, np.array(self.weights, dtype=np.int64)[self.which])
+        return Scaled(self.queries, np.array(self.weights, dtype=np.int64)[np.asarray(self.which)])
 
     @property
     def axes(self) -> tuple[Strategy, ...]:
@@ -65,7 +65,7 @@ class Strategy:
         """Number of rows with each weight, (weights,)."""
         if self.which is None:
             return np.array([self.queries.rows])
-        return np.bincount(self.which, minlength=len(self.weights))
+        return np.bincount(np.asarray(self.which), minlength=len(self.weights))
 
 
 class Combined(Strategy):
@@ -97,15 +97,13 @@ class Combined(Strategy):
         return tuple(products.tolist())
 
     @cached_property
-    def which(self) -> Codes | None:
-        """Index of each row's weight, (rows,); None where there is one weight."""
+    def which(self) -> Which:
+        """Index of each row's weight, (rows,), by axis where rows are more than are laid out; None for one weight."""
         if len(self.weights) == 1:
             return None
-        index = np.zeros(1, dtype=np.int64)
-        for axis in self.axes:
-            codes = np.zeros(axis.queries.rows, dtype=np.int64) if axis.which is None else axis.which
-            index = np.add.outer(index * len(axis.weights), codes).reshape(-1)
-        return index
+        each = [np.zeros(axis.queries.rows, dtype=np.int64) if axis.which is None else axis.which for axis in self.axes]
+        along = ByAxis(tuple(map(np.asarray, each)))
+        return along if self.queries.rows > MOST_DENSE else np.asarray(along, dtype=np.int64)
 
     def load(self, power: int) -> int:
         return prod(axis.load(power) for axis in self.axes)

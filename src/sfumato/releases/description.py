@@ -25,6 +25,7 @@ from sfumato.releases.contents.content import Content
 from sfumato.releases.group_privacy import GroupPromise, group_privacy, in_words
 from sfumato.schema import Schema
 from sfumato.schema.columns import HEADERS, column_records, columns_as_html, columns_of
+from sfumato.schema.parts import ROWS
 from sfumato.schema.schema import counted_in_short
 from sfumato.sql import compile_select
 
@@ -84,7 +85,8 @@ def _written(schema: Schema, table: str, name: Name) -> Iterator[str]:
     spans = [axis for axis in shown if axis.kind in ("integer", "number", "date") and axis.places > 2]
     measures = [measure for measure in schema.measures if printable(measure) == measure]
     within = f" WHERE {_middle(spans[0], name)}" if spans else ""
-    yield f"SELECT COUNT(*) AS n FROM {table}"
+    beside = ", COUNT_ROWS() AS unweighted" if ROWS in schema.summed else ""
+    yield f"SELECT COUNT(*) AS n{beside} FROM {table}"
     if keys:
         key = name(keys[0].name)
         yield f"SELECT {key}, COUNT(*) AS n FROM {table} GROUP BY {key}"
@@ -111,7 +113,7 @@ def _edge(axis: Axis, index: int) -> str:
 
 
 def _value(axis: Axis) -> str | None:
-    """SQL literal of a value of the axis; None where none is printable."""
+    """SQL literal of an example value, the first printable one; None where there is none."""
     for label in axis.values if axis.values else ():
         text = str(label)
         if isinstance(label, bool):
@@ -234,6 +236,31 @@ class Description:
         if self.examples:
             parts.append(f"<p>Ask:</p>{_list(self.examples, 'code')}")
         return html_block(*parts)
+
+
+def effective_rows(schema: Schema, ask: Callable[[str], Result]) -> tuple[str, ...]:
+    """Sentence on the effective sample size, (sum of weights)^2 / sum of their squares (Kish), of weighted rows.
+
+    Squares of weights are known where the weight is a measure too: its weighted sum is that of w * w.
+    """
+    weight = schema.weight
+    if weight is None:
+        return ()
+    wide = (name for name, one in schema.measures.items() if one.column == weight.column and one.upper >= weight.upper)
+    if (name := next(wide, None)) is None:
+        column = printable(weight.column)
+        return (
+            f"the effective sample size is not known, for squares of weights were not measured; with {column} as a "
+            f"measure it is COUNT(*) / AVG({column})",
+        )
+    shared, own = float(weight.shrink * (weight.mean or 0)), float(1 - weight.shrink)
+    mean = f"AVG({_in_quotes(name)})" if weight.mean is None else f"({shared!r} + {own!r} * AVG({_in_quotes(name)}))"
+    (found,) = (
+        cell for cell in ask(f"SELECT COUNT(*) / {mean} AS n FROM release").rows[0] if isinstance(cell, Estimate)
+    )
+    return (
+        f"the effective sample size is {as_rows(found.value)} rows, from {as_rows(found.low)} to {as_rows(found.high)}",
+    )
 
 
 def determines(result: Result) -> bool:

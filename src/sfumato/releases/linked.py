@@ -1,31 +1,124 @@
-"""Linked tables as one release: statements are answered by the table, or the tables, that they are about."""
+"""Linked tables as one release: statements are answered by the table, or the tables, that they are about.
+
+Linked tables asked together: the cells of all tables, told apart by a column with the table's name.
+
+A statement about one table is answered by that table's release (releases/linked.py). One about several, such as visits
+for each person, is made of sums over cells of several releases with independent noise, as those of a series are
+(contents/series.py): here a part is a table, and a column of one table may be unknown to the others.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
-from sfumato.releases.contents.linked import LinkedContent
-from sfumato.releases.contents.series import Part
-from sfumato.releases.file.linked import LinkedFile, TableRecord
+from sfumato.releases.contents.content import About
+from sfumato.releases.contents.series import Part, SeriesContent
+from sfumato.releases.file.linked import LinkedFile, TableRecord, open_linked
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release, release_in
 from sfumato.schema import Schema
-from sfumato.sql.linked import LinkedTable, route
+from sfumato.schema.attributes import Category
+from sfumato.schema.series import Series
+from sfumato.sql.linked import TABLE, LinkedTable, route, shared_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.answers.regression import Regression
     from sfumato.answers.results import Result
+    from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.description import Description
+    from sfumato.releases.file.linked import LinkedFile
     from sfumato.releases.file.series import PartRecord
+    from sfumato.releases.release import Release
+    from sfumato.releases.rows.from_parts import RowsOfParts
+    from sfumato.sql import Select
+
+BY_NAME = Series(period="name", unit="person for ever", periods=1)  # parts are told apart by names
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedContent(SeriesContent):
+    """Tables in the order of their links, parents first. Its columns are those that mean the same wherever they are."""
+
+    along: ClassVar[str] = TABLE
+
+    @classmethod
+    def linked(
+        cls, dataset: str, parts: Sequence[Part], tables: Sequence[LinkedTable], file: LinkedFile
+    ) -> LinkedContent:
+        """Content of tables, each a part."""
+        names = tuple(part.period for part in parts)
+        attributes = {TABLE: Category(values=names, column=TABLE)}
+        shared, measures = shared_columns(tables), {name for one in tables for name in one.schema.measures}
+        schema = Schema(
+            dataset=dataset,
+            privacy_unit=parts[0].schema.privacy_unit,
+            attributes=attributes | {name: part for name, part in shared.items() if name not in measures},
+            measures={name: part for name, part in shared.items() if name in measures},
+        )
+        return cls(schema, BY_NAME, tuple(parts), file)
+
+    @property
+    def tables(self) -> dict[str, Release]:
+        return {part.period: part.release for part in self.parts}
+
+    @property
+    def newest(self) -> ContentOfCells:
+        return self.parts[0].content
+
+    @property
+    def table_schema(self) -> Schema:
+        return self.parts[0].schema
+
+    def complete(self) -> LinkedContent:
+        return self
+
+    def asked_by(self, select: Select) -> LinkedContent:
+        if not any(amount.predicate.boxes for amount in select.amounts):  # sums that cancel each other are of no rows
+            return replace(self, parts=self.parts[:1])
+        found = super().asked_by(select)
+        assert isinstance(found, LinkedContent)  # noqa: S101 (it is this one with fewer parts)
+        return found
+
+    def _units(self, part: Part) -> dict[str, dict[str, float]]:
+        return {}  # columns of other steps are not shared
+
+    def _refuse(self, lacks: str, periods: Sequence[str]) -> NoReturn:
+        name = lacks.split(" was not yet ", maxsplit=1)[0]
+        raise QueryError(f"{name} is no column of {' and '.join(periods)}; ask each table by its own columns")
+
+    def as_of(self, period: str) -> NoReturn:
+        raise QueryError("linked tables are no series, so no period of them leans on others; ask without AS OF")
+
+    @property
+    def row_model(self) -> RowsOfParts:
+        raise QueryError("rows are drawn table by table: SELECT * FROM one of them, or `sfumato sample` for all")
+
+    @property
+    def limits(self) -> str:
+        """Rows of one privacy unit in each table, in words."""
+        return "at most " + ", ".join(
+            f"{part.schema.privacy_unit.contributions:,} of {part.period}" for part in self.parts
+        )
+
+    @property
+    def about(self) -> About:
+        every = [(part.period, part.release.content.about) for part in self.parts]
+        extent = f"{len(every)} linked tables: " + "; ".join(f"{name}: {about.extent}" for name, about in every)
+        errors = "every table has noise of its own; " + "; ".join(f"{name}: {about.errors}" for name, about in every)
+        measured = tuple(one for _, about in every for one in about.measured)
+        findings = tuple(f"{name}: {one}" for name, about in every for one in about.findings)
+        return About(self.domain.names, extent, measured, errors, findings)
+
 
 _OVERVIEW = re.compile(r"(?: show \s+ (?:all \s+)? tables | describe | desc ) \s* ;?", re.VERBOSE | re.IGNORECASE)
 _DESCRIBED = re.compile(
@@ -73,7 +166,7 @@ class Linked(Release):
         return replace(super().query(text, **manner), counted=self._counted)
 
     def routed(self, sql: str, own: str | None = None, brought: Iterable[str] = ()) -> tuple[Release, str]:
-        """The table that answers a statement, or all. own: meant by FROM release. brought: public tables besides."""
+        """Table that answers a statement, or all. own: the table of FROM release. brought: public tables to join."""
         meant = {} if own is None else {"release": self._linked[own.lower()]}
         found = route(sql, self._linked | meant, brought)
         return (self.table(found.tables[0]) if len(found.tables) == 1 else self), found.sql
@@ -102,7 +195,7 @@ class Linked(Release):
     def sample_tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
         """Draw synthetic rows of all tables, with keys that match. rows: of each table that belongs to none."""
         from sfumato.answers.export import as_synthetic
-        from sfumato.releases.rows.linked import draw_linked
+        from sfumato.releases.rows.from_parts import draw_linked
 
         drawn = draw_linked(self.tables, self.links, rows, seed)
         return {name: as_synthetic(one.rows, name) for name, one in drawn.items()}
@@ -117,7 +210,7 @@ class Linked(Release):
 
     @property
     def _counted(self) -> str:
-        """What is counted of each table by rule."""
+        """Counted columns of each table: rows of child tables per row."""
         from sfumato.schema.schema import counted_in_short
 
         every = {name: counted_in_short(one.content.table_schema) for name, one in self.tables.items()}
@@ -159,13 +252,13 @@ class TableOfLinked(Release):
 
 
 def linked_table(link: TableRecord, schema: Schema) -> LinkedTable:
-    """What statements need to know of a table."""
+    """Description of a table for routing statements."""
     counts = {name.lower(): column for name, column in link.counts.items()}
     return LinkedTable(schema, link.belongs_to, link.by, link.key, frozenset(link.carried), counts)
 
 
 def linked_in(file: LinkedFile) -> Linked:
-    """An open file of linked tables as a release, whose guarantee is that of all tables together."""
+    """Release over an open file of linked tables, with the guarantee of all tables together."""
 
     def part(record: PartRecord) -> Part:
         artifact = file.artifact(record)
@@ -179,8 +272,14 @@ def linked_in(file: LinkedFile) -> Linked:
     return Linked(content, ", ".join(names), guarantee_of_tables(file, parts[0].schema), private, file.head.receipt)
 
 
+def opened(path: str | Path, most_cells: int | None = None) -> tuple[str, Callable[[], Release]]:
+    """Digest of a file of linked tables, and a function that opens it."""
+    file = open_linked(path, most_cells)
+    return file.digest, partial(linked_in, file)
+
+
 def guarantee_of_tables(file: LinkedFile, first: Schema) -> Guarantee:
-    """What all tables together promise to one privacy unit: the losses of the tables add up."""
+    """Guarantee of all tables together to one privacy unit: the losses of the tables add up."""
     limits = " and ".join(f"{table.limit:,} of {table.name}" for table in file.head.tables)
     whom = f"the rows of any one {first.privacy_unit.column or 'row'} in all tables (at most {limits})"
     losses = [Loss(part.epsilon, part.delta, part.rho) for part in file.head.parts]

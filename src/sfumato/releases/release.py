@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sfumato.arrays import Whole
 from sfumato.domain import Domain
@@ -35,13 +35,14 @@ from sfumato.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.answers.contingency import IndependenceTest
     from sfumato.answers.question import Manner
     from sfumato.answers.regression import Regression
     from sfumato.answers.results import Estimate, Result
+    from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.description import Description
-    from sfumato.releases.file.series import PartRecord, SeriesFile
-    from sfumato.releases.rows.to_file import Drawn
-    from sfumato.releases.rows.wish import Lot
+    from sfumato.releases.rows.condition import Lot
+    from sfumato.releases.rows.write import Drawn
 
 LEANS_ON = "prior"  # option under which a file keeps the digest of an earlier release that its estimates lean on
 QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
@@ -87,6 +88,7 @@ class Release:
         simultaneous: bool = False,
         selected: bool = True,
         unbiased: bool = False,
+        population: bool = False,
         errors: bool = True,
         as_of: str | None = None,
         tables: Mapping[str, object] | None = None,
@@ -98,9 +100,10 @@ class Release:
         possible: no interval reaches beyond what a table can hold. simultaneous: all intervals of the answer hold
         together with the confidence (docs/intervals.md). selected: where noisy values choose which rows are shown
         (LIMIT after ORDER BY a number, HAVING, QUALIFY), intervals are wide enough to hold after that choice. unbiased:
-        counts and sums as they were measured, without what a model made of them; refused where they were not. errors:
-        whether tables, records and frames of the answer have standard errors and intervals beside the numbers, and
-        synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the
+        counts and sums as they were measured, without what a model made of them; refused where they were not.
+        population: intervals are about the population that the rows were drawn from: sampling error beside noise.
+        errors: whether tables, records and frames of the answer have standard errors and intervals beside the numbers,
+        and synthetic rows (SELECT * ... LIMIT 5) the column that says so. as_of: of a series, a period: answer from the
         parts up to it, with estimates that lean on each other; the same as FROM t AS OF '2026-11' (docs/series.md).
         tables: small public tables that the statement may join, by name: a CSV file, a mapping of columns, or a frame.
         """
@@ -114,7 +117,8 @@ class Release:
             made = f"{self.content.about.extent}, mechanism {self.mechanism}"
             found = describe_columns(self.schema, confidence, (self.guarantee.statement, made))
             return replace(found, counted=counted_in_short(self.content.table_schema))
-        manner = Manner(interval, possible, simultaneous, selected, unbiased)
+        self._refuse_weights(population)
+        manner = Manner(interval, possible, simultaneous, selected, unbiased, population)
         stated = period_asked(sql, self.schema)
         if as_of is not None and stated is not None and as_of != stated:
             raise QueryError(f"the statement says AS OF {stated!r}, and beside it stands {as_of!r}; say it once")
@@ -142,7 +146,9 @@ class Release:
     ) -> Result:
         """Answer a statement that is no DESCRIBE."""
         from sfumato.answers.question import Manner
-        from sfumato.sql import Select, SyntheticRows, compile_statement, selects_of, strict_check
+        from sfumato.sql.compile import compile_statement, selects_of
+        from sfumato.sql.plan import Select, strict_check
+        from sfumato.sql.rows import SyntheticRows
 
         content = self.content
         plain = manner == Manner(selected=manner.selected)
@@ -176,7 +182,13 @@ class Release:
 
         with_errors: ask how large errors typically are, which takes seconds where ten million cells were fitted.
         """
-        from sfumato.releases.description import Description, determines, example_queries, typical_errors
+        from sfumato.releases.description import (
+            Description,
+            determines,
+            effective_rows,
+            example_queries,
+            typical_errors,
+        )
         from sfumato.schema.schema import what_is_counted
 
         about, countable = self.content.about, self.content.answers_counts
@@ -187,13 +199,15 @@ class Release:
         leaning = f"; estimates lean on the earlier release with the digest {self.leans_on}" if self.leans_on else ""
         made = (self.schema, self.mechanism, self.guarantee, about.extent, about.errors + leaning)
         rules = what_is_counted(self.content.table_schema)
-        return Description(*made, typical, confidence, rules, examples, about.findings)
+        found = (*about.findings, *effective_rows(self.schema, self.query))
+        return Description(*made, typical, confidence, rules, examples, found)
 
     def answer(self, queries: Queries, *, confidence: float = 0.95, interval: str = "typical") -> Sequence[Estimate]:
         """Answer linear queries over the cells' counts, one estimate for each. interval: as in `query`."""
         from sfumato.answers.question import Manner
 
-        return self.content.linear(queries, confidence, Manner(interval).interval)
+        found = self.content.linear(queries, confidence, Manner(interval).interval)
+        return found if self.schema.count_step == 1.0 else [one.times(self.schema.count_step) for one in found]
 
     def marginal(self, *names: str, confidence: float = 0.95) -> Result:
         """Marginal counts: the count of every combination of values of some attributes, with its interval."""
@@ -206,26 +220,82 @@ class Release:
         )
 
     def regress(
-        self, formula: str, *, where: str | None = None, confidence: float = 0.95, population: bool = False
+        self,
+        formula: str,
+        *,
+        where: str | None = None,
+        confidence: float = 0.95,
+        population: bool = False,
+        family: str = "linear",
     ) -> Regression:
         """Least squares, such as "income ~ age + C(region) + age:sex", with intervals of the coefficients.
 
         where: condition on rows, as in SQL behind WHERE. population: intervals are about the population that the rows
-        were drawn from, not about this table.
+        were drawn from, not about this table. family: "linear", "logistic" or "poisson".
         """
         from sfumato.answers.regression import regress
+
+        self._refuse_weights(population)
+        cells = self._of_cells("regress on")
+        return regress(cells, formula, where=where, confidence=confidence, population=population, family=family)
+
+    def test(self, first: str, second: str, *, where: str | None = None) -> IndependenceTest:
+        """Chi-square test of independence of two attributes; its p-value knows the noise. where: condition on rows.
+
+        The question is about a population from which the rows were drawn. It needs counts as they were measured.
+        """
+        from sfumato.answers.contingency import independence
+
+        self._refuse_weights(True)
+        content = replace(self, content=self.content.as_measured())._of_cells("test")
+        return independence(content, first, second, where=where)
+
+    def cramers_v(self, first: str, second: str, *, where: str | None = None, confidence: float = 0.95) -> Estimate:
+        """Cramer's V of two attributes of the table, from 0 (independent) to 1, from counts as they were measured."""
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in (first, second))
+        text = f"SELECT CRAMERS_V({names}) FROM release" + (f" WHERE {where}" if where is not None else "")
+        return self._number(text, confidence=confidence, unbiased=True)
+
+    def odds_ratio(self, exposure: str, outcome: str, *, where: str | None = None, **settings: Any) -> Estimate:
+        """Odds of the outcome among those with the exposure over those without it; settings: as of `query`.
+
+        Each is an attribute with two values, of which the second or true counts, or a condition as in SQL.
+        """
+        from sfumato.answers.contingency import as_ratio, ratio_statement
+
+        text = ratio_statement(exposure, outcome, self.schema, odds=True, where=where)
+        return as_ratio(self._number(text, **settings))
+
+    def risk_ratio(self, exposure: str, outcome: str, *, where: str | None = None, **settings: Any) -> Estimate:
+        """Share with the outcome among those with the exposure over the share without it; as `odds_ratio`."""
+        from sfumato.answers.contingency import as_ratio, ratio_statement
+
+        text = ratio_statement(exposure, outcome, self.schema, odds=False, where=where)
+        return as_ratio(self._number(text, **settings))
+
+    def _number(self, sql: str, **settings: Any) -> Estimate:
+        """The one number of an answer."""
+        return cast("Estimate", self.query(sql, **settings).rows[0][0])
+
+    def _refuse_weights(self, population: bool) -> None:
+        """Refuse questions about a population where rows are weighed."""
+        if population and self.schema.weight is not None:
+            raise QueryError("how weights vary in a population is not known; ask about this table, without population")
+
+    def _of_cells(self, purpose: str) -> ContentOfCells:
+        """Content that shows its cells; refused where there are none."""
         from sfumato.releases.contents.content import ContentOfCells
 
         if not isinstance(self.content, ContentOfCells):
-            raise QueryError("this kind of release has no cells to regress on; release margins or cells for that")
-        return regress(self.content, formula, where=where, confidence=confidence, population=population)
+            raise QueryError(f"this kind of release has no cells to {purpose}; release margins or cells for that")
+        return self.content
 
     def predict(self, rows: Any, *, confidence: float = 0.95) -> pa.Table:
         """Predictions of a published model, one for each row of a path, a pandas, polars or Arrow frame.
 
         The rows are the caller's own and stay so; it costs no privacy.
         """
-        from sfumato.releases.rows.encode import read_rows
+        from sfumato.releases.rows.coding import read_rows
 
         return self.content.predict(read_rows(rows, self.schema), confidence)
 
@@ -253,7 +323,7 @@ class Release:
         import pyarrow as pa
 
         from sfumato.answers.export import as_synthetic
-        from sfumato.releases.rows.decode import column_types
+        from sfumato.releases.rows.coding import column_types
 
         batches = self.sample_batches(rows, where=where, by=by, seed=seed, table=table)
         return as_synthetic(pa.Table.from_batches(batches, column_types(self.schema)), self.schema.dataset)
@@ -268,7 +338,7 @@ class Release:
         table: int = 1,
     ) -> Iterator[pa.RecordBatch]:
         """Draw the rows of `sample` some at a time, for more than fit in memory."""
-        from sfumato.releases.rows.decode import draw_batches
+        from sfumato.releases.rows.coding import draw_batches
 
         lot = self._lot(rows, where, by)
         return draw_batches(lot, self.schema, lot.rows, seed, table)
@@ -284,8 +354,7 @@ class Release:
         table: int = 1,
     ) -> Drawn:
         """Draw the rows of `sample` into a .csv or .parquet file, and say how well they agree with the release."""
-        from sfumato.releases.rows.to_file import draw_to_file
-        from sfumato.releases.rows.write import check_place
+        from sfumato.releases.rows.write import check_place, draw_to_file
 
         check_place(Path(path))
         lot = self._lot(rows, where, by)
@@ -293,7 +362,7 @@ class Release:
 
     def _lot(self, rows: int | None, where: str | None, by: str | Sequence[str]) -> Lot:
         """Model and number of synthetic rows that are asked for."""
-        from sfumato.releases.rows.wish import Wish
+        from sfumato.releases.rows.condition import Wish
 
         return Wish.by_words(rows, where, by, self.schema).of(self.content.row_model, self.schema)
 
@@ -317,18 +386,10 @@ class Release:
         most_cells: how many numbers it may lay out in memory, where the usual bound is too low for it.
         require_signature: the file of a public key by which it must be signed.
         """
-        if is_series(path):
-            from sfumato.releases.file.series import open_series
-
-            file = open_series(path, most_cells)
-            digest: str = file.digest
-            opened: Callable[[], Release] = partial(series_in, file)
-        elif is_linked(path):
-            from sfumato.releases.file.linked import open_linked
-
-            tables = open_linked(path, most_cells)
-            linked = import_module("sfumato.releases.linked")  # by name, for it is made of releases
-            digest, opened = tables.digest, partial(linked.linked_in, tables)
+        if is_series(path) or is_linked(path):  # by name, for these are made of releases
+            room = import_module(f"sfumato.releases.{'series' if is_series(path) else 'linked'}")
+            opened: Callable[[], Release]
+            digest, opened = room.opened(path, most_cells)
         else:
             artifact = read_artifact(Path(path), most_cells)
             digest, opened = artifact.digest, partial(release_in, artifact)
@@ -415,31 +476,6 @@ def release_in(artifact: Artifact) -> Release:
     facts = (about.mechanism.name, about.guarantee, about.private, about.receipt)
     options = {name: str(value) for name, value in about.mechanism.options.items()}
     return Release(read_content(artifact), *facts, options=options)
-
-
-def series_in(file: SeriesFile) -> Release:
-    """An open series as a release, whose guarantee is that of all parts together; parts are opened when asked for."""
-    from sfumato.releases.contents.series import Part, SeriesContent
-    from sfumato.releases.series import guarantee_of_parts
-
-    def part(record: PartRecord) -> Part:
-        kept: Artifact | None = None  # between a look at its schema and a question to it
-
-        def artifact() -> Artifact:
-            nonlocal kept
-            found = kept = kept or file.artifact(record)
-            return found
-
-        def opened() -> Release:
-            nonlocal kept
-            found, kept = release_in(artifact()), None
-            return found
-
-        return Part(record.number, record.period, opened, lambda: artifact().schema)
-
-    content, listed = SeriesContent.of([part(record) for record in file.head.parts], file), file.head.parts
-    guarantee = guarantee_of_parts(listed, file.series, content.schema)
-    return Release(content, listed[-1].mechanism, guarantee, all(each.private for each in listed))
 
 
 def open_release(

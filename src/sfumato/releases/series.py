@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.ledger.book import Series as Promise
 from sfumato.kernel.ledger.book import Unit, period_of
 from sfumato.kernel.ledger.composition import Loss, composed, sum_of_rho
-from sfumato.releases.file.artifact import is_series
+from sfumato.releases.contents.series import Part, SeriesContent
+from sfumato.releases.file.artifact import Artifact, is_series
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
-from sfumato.releases.file.series import PartRecord, open_series
+from sfumato.releases.file.series import PartRecord, SeriesFile, open_series
+from sfumato.releases.release import Release, release_in
 from sfumato.releases.signature import Signature, checked_signature
 from sfumato.schema import Schema
 from sfumato.schema.series import Series
-
-MOST_LISTED = 6  # periods in a line
 
 
 def extracted(path: str | Path, period: str, number: int | None = None) -> tuple[bytes, Signature | None]:
@@ -35,31 +36,44 @@ def extracted(path: str | Path, period: str, number: int | None = None) -> tuple
     return file.body(found[-1]), checked_signature(found[-1])
 
 
-def signed_parts(parts: Sequence[PartRecord]) -> str:
-    """Describe which parts were signed by themselves, and by whom; empty where none was.
-
-    Each signature is checked with the key that it names. Whose key that is, a reader knows by its fingerprint.
-    """
-    by_key: dict[str, list[str]] = {}
-    for part in parts:
-        if (signature := checked_signature(part)) is not None:
-            by_key.setdefault(signature.by, []).append(part.period)
-    said = []
-    for key, periods in by_key.items():
-        listed = ", ".join(periods[:MOST_LISTED]) + ", ..." * (len(periods) > MOST_LISTED)
-        said.append(f"{len(periods)} of {len(parts)} by {key} ({listed})")
-    return f"parts signed by themselves: {', '.join(said)}; checked with the keys that they name" if said else ""
-
-
 def guarantee_of_parts(parts: Sequence[PartRecord], series: Series, schema: Schema) -> Guarantee:
     """What all parts together promise to the unit that the series names: in one period, in the costliest of as many
     as a person is counted in, or in all (kernel/ledger/composition.py).
     """
     promise, unit = series.promise, schema.privacy_unit
     whose = Unit(unit.column, Promise(promise.words, promise.most, promise.alone, None, schema.per))
-    whom = whose.in_words(unit.contributions)
+    whom = whose.in_words(unit.contributions, as_one=schema.per_person is not None)
     losses = [Loss(part.epsilon, part.delta, part.rho, period_of(whose, part.period)) for part in parts]
     found = composed(losses, None)
     return guarantee_of(
         found.epsilon, whom, delta=found.delta, rho=sum_of_rho(losses) if found.delta else None, bought=schema.bought
     )
+
+
+def series_in(file: SeriesFile) -> Release:
+    """An open series as a release, whose guarantee is that of all parts together; parts are opened when asked for."""
+
+    def part(record: PartRecord) -> Part:
+        kept: Artifact | None = None  # between a look at its schema and a question to it
+
+        def artifact() -> Artifact:
+            nonlocal kept
+            found = kept = kept or file.artifact(record)
+            return found
+
+        def opened() -> Release:
+            nonlocal kept
+            found, kept = release_in(artifact()), None
+            return found
+
+        return Part(record.number, record.period, opened, lambda: artifact().schema)
+
+    content, listed = SeriesContent.of([part(record) for record in file.head.parts], file), file.head.parts
+    guarantee = guarantee_of_parts(listed, file.series, content.schema)
+    return Release(content, listed[-1].mechanism, guarantee, all(each.private for each in listed))
+
+
+def opened(path: str | Path, most_cells: int | None = None) -> tuple[str, Callable[[], Release]]:
+    """Digest of a series file, and what opens it."""
+    file = open_series(path, most_cells)
+    return file.digest, partial(series_in, file)

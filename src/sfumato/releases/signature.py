@@ -18,6 +18,7 @@ import re
 import stat
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
+from collections.abc import Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 KEY_ENDING = ".pub"  # of the public key's file, beside the private one's
 MOST_KEY_BYTES = 10_000  # of a key file
+MOST_LISTED = 6  # periods in a line
 
 
 def make_keys(path: Path) -> tuple[Path, str]:
@@ -230,6 +232,22 @@ def checked_signature(part: PartRecord) -> Signature | None:
     if not holds(signature):
         raise refusal(f"the signature of its part {part.number} is forged or damaged")
     return signature
+
+
+def signed_parts(parts: Sequence[PartRecord]) -> str:
+    """Describe which parts were signed by themselves, and by whom; empty where none was.
+
+    Each signature is checked with the key that it names. Whose key that is, a reader knows by its fingerprint.
+    """
+    by_key: dict[str, list[str]] = {}
+    for part in parts:
+        if (signature := checked_signature(part)) is not None:
+            by_key.setdefault(signature.by, []).append(part.period)
+    said = []
+    for key, periods in by_key.items():
+        listed = ", ".join(periods[:MOST_LISTED]) + ", ..." * (len(periods) > MOST_LISTED)
+        said.append(f"{len(periods)} of {len(parts)} by {key} ({listed})")
+    return f"parts signed by themselves: {', '.join(said)}; checked with the keys that they name" if said else ""
 
 
 def checked_series(path: str | PathLike[str], most_cells: int | None = None) -> SeriesFile:

@@ -28,7 +28,7 @@ _FLAT = ("weekday", "hour_of_day")  # dates without bounds
 
 @dataclass(frozen=True)
 class Blank:
-    """What a draft lacks of one column: its values, its bounds, or how many rows of each person are used.
+    """Blank of a draft: the missing values or bounds of a column, or the missing number of rows per person.
 
     name: as shares and messages name it. kind: values, bounds or contributions. type: of the attribute, or number for a
     measure. places: the parts of the schema that lack it, as keys that lead there; an attribute and a measure of one
@@ -116,7 +116,7 @@ Found = Mapping[tuple[str, ...], Any]  # what was bought, by the keys that lead 
 
 
 def with_found(draft: Mapping[str, Any], found: Found) -> dict[str, Any]:
-    """The draft with values put in at their keys."""
+    """Insert values into a draft at their keys."""
     whole = dict(draft)
     for path, value in found.items():
         at = whole
@@ -130,11 +130,11 @@ def with_found(draft: Mapping[str, Any], found: Found) -> dict[str, Any]:
 def trial_of(
     draft: Mapping[str, Any], bought: Sequence[Blank], trials: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A whole schema in place of a draft, to check names and types with: blanks as public stand-ins.
+    """Complete schema to check names and types: the draft with public placeholders for blanks.
 
     trials: by type, the keys that an attribute of it is tried with.
     """
-    whole = {key: part for key, part in draft.items() if key not in ("impossible", "follows", "discovered")}
+    whole = {key: part for key, part in draft.items() if key not in ("impossible", "follows", "facts", "discovered")}
     lacking = {place for one in bought for place in one.places}
     if ("privacy_unit",) in lacking:
         whole["privacy_unit"] = {**draft["privacy_unit"], CONTRIBUTIONS: 1}
@@ -151,6 +151,7 @@ def trial_of(
 
 _HEAD = re.compile(r"# Draft of a public schema.*?\n(?!#)", re.DOTALL)
 _EXAMPLE = "# an example; in place of this block"
+_LAST_BRACE = re.compile(r"(\})\s*(#[^\n]*)?$")
 _MARKS = {"other": "# for all values that were not found", "bins": "# of a round width"}
 
 
@@ -172,10 +173,20 @@ def filled_text(text: str, draft: Mapping[str, Any], found: Found, receipts: Seq
         first, *rest = body.split("\n", 1)
         start = f"{first}\n{head}" if first.startswith("# yaml-language-server") else f"{head}{first}\n"
         new = f"{start}{''.join(rest).rstrip()}\n\ndiscovered:  # receipts; keep them\n" + "\n".join(lines) + "\n"
-        if parsed_text(new) == _plain(whole):
+        if _reads_as(new, whole):
             return new
-    written: str = yaml.safe_dump(_plain(whole), sort_keys=False, allow_unicode=True, width=110)
+    for unicode in (True, False):  # letters as they are, unless YAML would read one of them as a break
+        written: str = yaml.safe_dump(_plain(whole), sort_keys=False, allow_unicode=unicode, width=110)
+        if _reads_as(written, whole):
+            break
     return head + written
+
+
+def _reads_as(text: str, whole: Mapping[str, Any]) -> bool:
+    try:
+        return bool(parsed_text(text) == _plain(whole))
+    except SchemaError:
+        return False
 
 
 def _lines_of(receipt: Mapping[str, Any]) -> list[str]:
@@ -184,7 +195,7 @@ def _lines_of(receipt: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as YAML has it."""
+    """Convert a value to types that YAML writes: fractions to numbers, tuples to lists."""
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -195,29 +206,38 @@ def _plain(value: Any) -> Any:
 
 
 def _edited(text: str, found: Found, draft: Mapping[str, Any]) -> str | None:
-    """The text with its blanks filled line by line; None where a key has no line of its own to stand in."""
+    """Fill the blanks of a text line by line; None where a key is not on a line of its own."""
     places, lines = places_in(text), text.split("\n")
     added: dict[int, list[str]] = {}
+    inside: dict[int, dict[str, str]] = {}  # keys in braces, by their lines; those that the draft has are "" here
     for path in sorted(
         found, key=lambda path: places.get(path, ((0, 0),))[0], reverse=True
     ):  # so that marks stay right
         value = found[path]
-        written, place = _scalar(_plain(value)), places.get(path)
+        place = places.get(path)
         if place is None:  # a key that the draft has not: after the first of its brothers, in the same column
             beside = [other for other in places if other[:-1] == path[:-1]]
             if not beside:
                 return None
             line, column = places[beside[0]][0]
-            if lines[line - 1][: column - 1].strip():
-                return None
-            added.setdefault(line, []).append(f"{' ' * (column - 1)}{path[-1]}: {written}  {_mark(path)}")
+            if lines[line - 1][: column - 1].strip():  # in braces
+                inside.setdefault(line, {})[path[-1]] = _wrapped(_plain(value), len(lines[line - 1][: column - 1]))
+            else:
+                added.setdefault(line, []).append(
+                    f"{' ' * (column - 1)}{path[-1]}: {_scalar(_plain(value))}  {_mark(path)}"
+                )
             continue
         line, column = place[0]
         before, rest = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
         if before.strip():
-            lines[line - 1] = before + re.sub(rf"^{path[-1]}\s*:[^,}}]*", f"{path[-1]}: {written}", rest, count=1)
+            stands = re.compile(rf"^{path[-1]}\s*:[^,}}]*")
+            filled = f"{path[-1]}: {_wrapped(_plain(value), len(before))}"
+            lines[line - 1] = before + stands.sub(lambda _, filled=filled: filled, rest, count=1)  # type: ignore[misc]
+            inside.setdefault(line, {})[path[-1]] = ""
         else:
             lines[line - 1] = f"{before}{path[-1]}: {_wrapped(_plain(value), len(before) + 2)}  {_mark(path)}"
+    for line, keys in inside.items():
+        lines[line - 1] = _in_braces(lines[line - 1], keys)
     for line in sorted(added, reverse=True):
         lines[line:line] = added[line]
     if (old := places.get(("discovered",))) is not None:
@@ -227,6 +247,18 @@ def _edited(text: str, found: Found, draft: Mapping[str, Any]) -> str | None:
     names = {path[1] for path in found if path[0] == "attributes"}
     kept = [line for line in lines if not (line.endswith(_EXAMPLE) and _name_of(line) in names)]
     return "\n".join(kept)
+
+
+def _in_braces(line: str, keys: Mapping[str, str]) -> str:
+    """A line with keys added before its last brace, and a mark behind it. keys: "" for those that it has."""
+    new = "".join(f", {key}: {written}" for key, written in keys.items() if written)
+    bought = f"bought: {', '.join(sorted(key for key in keys if key not in _MARKS))}"
+
+    def filled(end: re.Match[str]) -> str:
+        comment = f"{end[2].rstrip()} ({bought})" if end[2] else f"# {bought}"
+        return f"{new}{end[1]}  {comment}"
+
+    return _LAST_BRACE.sub(filled, line, count=1)
 
 
 def _mark(path: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from sfumato.domain import Axis, Domain, Label
 from sfumato.frozen import dataclass
 from sfumato.plain_text import html_table, printable
 from sfumato.schema.attributes import Attribute
-from sfumato.schema.parts import Measure, bounds_of
+from sfumato.schema.parts import Column, Measure, bounds_of
 
 MOST_SHOWN = 6  # values or bins that are named in words
 MOST_LISTED = 1000  # in a record
@@ -19,7 +19,7 @@ HEADERS = ("column", "role", "type", "cells", "values")
 
 
 class Declares(Protocol):
-    """What is described of a schema."""
+    """Protocol: the fields of a schema that are described."""
 
     attributes: dict[str, Attribute]
     measures: dict[str, Measure]
@@ -33,17 +33,24 @@ class Declares(Protocol):
 
 @dataclass(frozen=True)
 class ColumnAbout:
-    """One column. cells: how many values or bins are told apart; 0 for a measure, which is only summed."""
+    """Description of one column. cells: number of values or bins; 0 for a measure, which is only summed.
+
+    label, unit, description: what the schema says for readers.
+    """
 
     name: str
     role: Literal["attribute", "measure"]
     type: str
     cells: int
     values: str
+    label: str | None = None
+    unit: str | None = None
+    description: str | None = None
 
     @property
     def row(self) -> tuple[str, str, str, int, str]:
-        return self.name, self.role, self.type, self.cells, self.values
+        said = [printable(part) for part in (self.label, self.unit and f"in {self.unit}", self.description) if part]
+        return self.name, self.role, self.type, self.cells, "; ".join([self.values, *said])
 
 
 def columns_of(schema: Declares) -> tuple[ColumnAbout, ...]:
@@ -55,7 +62,7 @@ def columns_of(schema: Declares) -> tuple[ColumnAbout, ...]:
     age attribute integer 4 0 to 99 in 4 bins: 0 to 24, 25 to 49, 50 to 74, 75 to 99
     """
     found = [
-        ColumnAbout(name, "attribute", part.type, part.size, _in_words(part, schema.domain[name]))
+        ColumnAbout(name, "attribute", part.type, part.size, _in_words(part, schema.domain[name]), *_for_readers(part))
         for name, part in schema.attributes.items()
     ]
     for column, (name, groups) in schema.group_columns.items():
@@ -64,15 +71,21 @@ def columns_of(schema: Declares) -> tuple[ColumnAbout, ...]:
         found.append(ColumnAbout(column, "attribute", "group", len(labels), words))
     for name, measure in schema.measures.items():
         lower, upper = bounds_of(measure) or ("", "")
-        found.append(ColumnAbout(name, "measure", "number", 0, f"{lower} to {upper}, for SUM and AVG"))
+        words = f"{lower} to {upper}, for SUM and AVG"
+        found.append(ColumnAbout(name, "measure", "number", 0, words, *_for_readers(measure)))
     return tuple(found)
+
+
+def _for_readers(part: Column) -> tuple[str | None, str | None, str | None]:
+    return part.label, part.unit, part.description
 
 
 def column_records(schema: Declares) -> list[dict[str, Any]]:
     """The columns as JSON has them, with the names of their cells where these are not too many."""
     records = []
     for column in columns_of(schema):
-        record: dict[str, Any] = dict(zip(HEADERS, column.row, strict=True))
+        record: dict[str, Any] = dict(zip(HEADERS, column.row, strict=True)) | {"values": column.values}
+        record |= {key: said for key in ("label", "unit", "description") if (said := getattr(column, key)) is not None}
         if column.role == "attribute" and column.name in schema.group_columns:
             record["labels"] = _groups(schema.group_columns[column.name][1])
         elif column.role == "attribute":

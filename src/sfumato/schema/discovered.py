@@ -41,7 +41,7 @@ class Discovered(Declared):
 
 
 def bought_in_words(receipts: Sequence[Discovered]) -> str:
-    """Sentence for a guarantee: what of the schema was bought, and for how much; empty where nothing was."""
+    """Sentence for a guarantee: the schema keys that were bought and their cost; empty if none were."""
     if not receipts:
         return ""
     kinds = {path.rpartition(".")[2] for one in receipts for path in one.filled}
@@ -53,7 +53,7 @@ def bought_in_words(receipts: Sequence[Discovered]) -> str:
 
 
 def cost_in_words(receipts: Sequence[Discovered]) -> str:
-    """What the receipts cost together.
+    """Total cost of the receipts, in words.
 
     >>> one = {"ledger": "0" * 32, "entry": 1, "nonce": "1" * 32, "filled": ["attributes.age.lower"]}
     >>> cost_in_words([Discovered(epsilon="0.2", delta="1e-9", **one), Discovered(epsilon="0.1", **one)])
@@ -64,7 +64,7 @@ def cost_in_words(receipts: Sequence[Discovered]) -> str:
 
 
 def _amount(value: Fraction) -> str:
-    """An exact amount of privacy, in short where that says the same: 1e-9."""
+    """Format an exact amount of privacy, in scientific notation where that is exact: 1e-9."""
     short = f"{float(value):.12g}".replace("e-0", "e-")
     return short if Fraction(short) == value else str(decimal(value))
 

@@ -27,15 +27,15 @@ IDENTIFIER = re.compile(
 )
 
 _WORDS = {
-    "date": r"date|day|datum|birthday|dob|timestamp|datetime|time|arrived|arrival|departed|departure|pickup|dropoff|at"
-    r"|hired|joined|admitted|discharged|born|aufnahme|entlassung",
+    "date": r"date|day|datum|birthday|dob|timestamp|ts|datetime|time|arrived|arrival|departed|departure|pickup|dropoff"
+    r"|at|hired|joined|admitted|discharged|born|aufnahme|entlassung",
     "boolean": r"is|has|flag|married|urgent|active|alive|smoker|employed",
     "integer": r"age|alter|years?|months?|days|hours?|children|rooms|count|number|num|visits|size|floors?",
     "number": r"income|salary|wages?|pay|price|costs?|charges?|amount|total|weight|height|length|distance|duration|fare"
     r"|tip|score|rate|share|latitude|longitude|lat|lon|lng|temperature|bmi|kosten|gehalt|betrag|preis",
-    "category": r"sex|gender|country|region|state|city|town|municipality|county|district|zone|ward|department|unit|type"
-    r"|kind|status|category|class|group|race|ethnicity|education|occupation|marital|religion|language|colou?r|role|grade"
-    r"|geschlecht|station|abteilung|ort|diagnosis|diagnose",
+    "category": r"sex|gender|country|region|state|city|town|stadt|municipality|county|district|zone|ward|department"
+    r"|unit|type|kind|status|category|class|group|race|ethnicity|education|occupation|marital|religion|language|colou?r|role"
+    r"|grade|geschlecht|station|abteilung|ort|diagnosis|diagnose",
 }
 # Bounds and values that anybody would expect of such a column: by its type, and by a word of its name, the first that
 # fits. They are shown as examples and never filled in.
@@ -68,16 +68,16 @@ _EXAMPLES: dict[str, dict[str, str]] = {
         r"sex|gender|geschlecht": "values: [F, M], other: true",
         r"countr(y|ies)|nationality|land": "values: [AT, CH, DE], other: true",
         r"region|state|county|district|ward|zone|area": "values: [North, South, East, West], other: true",
-        r"city|town|municipality|ort|zip|postcode|plz": "values: towns.txt, other: true",
+        r"city|town|stadt|municipality|ort|zip|postcode|plz": "values: towns.txt, other: true",
         r"education|degree": "values: [primary, secondary, tertiary], other: true",
         r"marital|status": "values: [single, married, divorced, widowed], other: true",
         r"grade|class|level|group|type|kind|category|code": "values: [A, B, C], other: true",
-        "": "values: [F, M], other: true",
+        "": "values: [A, B, C], other: true",
     },
     "boolean": {"": ""},
     "date": {
         r"birth(day|date)?|dob|born": "lower: 1900-01-01, upper: 2030-12-31, by: year",
-        r"time|timestamp|datetime|at|pickup|dropoff": "lower: 2020-01-01, upper: 2024-12-31, by: hour",
+        r"time|timestamp|ts|datetime|at|pickup|dropoff": "lower: 2020-01-01, upper: 2024-12-31, by: hour",
         "": "lower: 2020-01-01, upper: 2024-12-31, by: month",
     },
 }

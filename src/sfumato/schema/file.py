@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import yaml
 
 from sfumato.errors import SchemaError
-from sfumato.schema.parts import shown
+from sfumato.schema.parts import refuse_lone_surrogates, shown
 
 MOST_BYTES = 1_000_000
-MOST_LISTED_BYTES = 2**24  # of a file of values, of which a release file has room for as much
+MOST_LISTED_BYTES = 2**26  # of a file of values; whether a release file has room for them is checked with the schema
 
 
 class _Values(yaml.constructor.SafeConstructor):
@@ -183,6 +185,7 @@ def _parsed(content: bytes) -> object:
         raise SchemaError("the file is not valid YAML; check the path") from None
     if parsed is None:
         raise SchemaError("the file is empty; `sfumato init TABLE` drafts a schema")
+    refuse_lone_surrogates(parsed)
     return parsed
 
 
@@ -197,6 +200,9 @@ def with_values_from_files(mapping: object, folder: Path) -> object:
         given = mapping["with"]
         tables = [_looked_up(one, folder) for one in (given if isinstance(given, list) else [given])]
         mapping = {**mapping, "with": tables}
+    if isinstance(mapping, Mapping) and isinstance(mapping.get("recode"), Mapping):
+        rules = {name: _with_areas(f"recode.{name}", rule, folder) for name, rule in mapping["recode"].items()}
+        mapping = {**mapping, "recode": rules}
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("attributes"), Mapping):
         return mapping
     attributes = {
@@ -224,15 +230,41 @@ def _filled(where: str, attribute: Mapping[Any, Any], folder: Path) -> Mapping[A
         labels = _column(where, header, rows, values["labels"])
         found["labels"] = {code: label for code, label in zip(codes, labels, strict=True) if label}
     groups = values.get("groups", [])
-    for column in groups if isinstance(groups, list) else [groups]:
+    columns = {name: _column(where, header, rows, name) for name in (groups if isinstance(groups, list) else [groups])}
+    if columns and (runs := _in_runs(found["values"], columns)) is not None:
+        found |= runs
+        columns = {}
+    for column, named in columns.items():
         level: dict[str, list[str]] = {}
-        for code, group in zip(codes, _column(where, header, rows, column), strict=True):
+        for code, group in zip(codes, named, strict=True):
             level.setdefault(group, []).append(code)
         found.setdefault("groups", {})[column] = {group: list(dict.fromkeys(some)) for group, some in level.items()}
     twice = [key for key in found if key != "values" and key in attribute]
     if twice:
         raise SchemaError(f"{where} takes {twice[0]} from a file, and they are written out too; keep one")
     return {**attribute, **found}
+
+
+def _in_runs(values: list[str], columns: Mapping[str, list[str]]) -> dict[str, Any] | None:
+    """Values in an order in which each group's stand together, and the groups with their numbers of values.
+
+    The order is that in which a category has them. None where groups cut through each other, or a value stands twice.
+    """
+    if any(len(groups) != len(values) for groups in columns.values()):
+        return None
+    ranks = {name: {group: rank for rank, group in enumerate(dict.fromkeys(some))} for name, some in columns.items()}
+    codes = {name: np.array([ranks[name][group] for group in some]) for name, some in columns.items()}
+    coarse_first = sorted(columns, key=lambda name: len(ranks[name]))
+    order = np.lexsort([codes[name] for name in reversed(coarse_first)])
+    found: dict[str, dict[str, int]] = {}
+    for name, groups in columns.items():
+        ordered = codes[name][order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        if len(starts) > len(ranks[name]):
+            return None
+        sizes = np.diff(starts, append=len(ordered)).tolist()
+        found[name] = dict(zip((groups[place] for place in order[starts].tolist()), sizes, strict=True))
+    return {"values": [values[place] for place in order.tolist()], "groups": found}
 
 
 def read_columns(path: Path) -> dict[str, list[str]]:
@@ -261,6 +293,34 @@ def _looked_up(given: object, folder: Path) -> object:
     return {"key": given["key"], **({"column": given["column"]} if "column" in given else {}), "table": table}
 
 
+def _with_areas(where: str, rule: object, folder: Path) -> object:
+    """A rule of a point with the polygons of its GeoJSON file written out: areas of one name are one area."""
+    if not isinstance(rule, Mapping) or "geojson" not in rule:
+        return rule
+    given = rule["geojson"]
+    if "polygons" in rule or not isinstance(given, Mapping) or {*given} != {"file", "name"}:
+        raise SchemaError(
+            f"{where} must name a file and a property; write geojson: {{file: areas.geojson, name: title}}"
+        )
+    areas: dict[str, list[object]] = {}
+    try:
+        for feature in json.loads(_text(where, folder, str(given["file"])))["features"]:
+            name, shape = feature["properties"].get(given["name"]), feature["geometry"]
+            if name is None or shape["type"] not in ("Polygon", "MultiPolygon"):
+                continue
+            parts = [shape["coordinates"]] if shape["type"] == "Polygon" else shape["coordinates"]
+            areas.setdefault(str(name), []).extend(
+                [[*corner[:2]] for corner in ring[:-1]] for one in parts for ring in one
+            )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise SchemaError(f"{where} names a file that is no FeatureCollection of GeoJSON; export it as one") from None
+    if not areas:
+        raise SchemaError(
+            f"{where} names a file without a polygon that has {shown(given['name'])}; name a property it has"
+        )
+    return {key: part for key, part in rule.items() if key != "geojson"} | {"polygons": areas}
+
+
 def _spelled_out(where: str, first: str, last: str) -> list[int] | list[str]:
     """All whole numbers of a range; texts of one length, if the first has zeros before it: 01..42."""
     low, high = int(first), int(last)
@@ -280,10 +340,7 @@ def _text(where: str, folder: Path, name: str) -> str:
         reason = problem.strerror or "no access"
         raise SchemaError(f"{where} names the file {shown(name)}, which cannot be read ({reason}); {_FORM}") from None
     if len(content) > MOST_LISTED_BYTES:
-        raise SchemaError(
-            f"{where} names a file larger than {MOST_LISTED_BYTES:,} bytes, the most that a release file has room for; "
-            "list fewer values"
-        )
+        raise SchemaError(f"{where} names a file larger than {MOST_LISTED_BYTES:,} bytes; list fewer values")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from sfumato.schema.attributes import KINDS
 from sfumato.schema.dialect import Dialect
 from sfumato.schema.discovered import Discovered
-from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, field_of, keys_of
+from sfumato.schema.parts import Budget, Declared, Measure, PrivacyUnit, Weight, field_of, keys_of
 from sfumato.schema.schema import Schema
 from sfumato.schema.series import Series
 
@@ -83,7 +83,8 @@ _ROW_RULES: list[Fragment] = [
         point=(_list(_NAME), "The columns of a point, such as [lon, lat]."),
         boxes=({"type": "object"}, "Areas as [west, south, east, north]."),
         grid=({"type": "object"}, "A grid of cells: west, south, east, north, columns, rows."),
-        polygons=({"type": "object"}, "Areas as lists of corners [x, y]."),
+        polygons=({"type": "object"}, "Areas as lists of corners [x, y], or of rings of them."),
+        geojson=({"type": "object"}, "A GeoJSON file beside the schema, and the property that names its areas."),
         otherwise=_OTHERWISE,
     ),
 ]
@@ -95,13 +96,29 @@ _LOOK_UP: Fragment = _rule(
     columns=(_list(_NAME), "The columns of the file to add; all if left out."),
     table=({"type": "object"}, "The columns written out, in place of a file."),
 )
+_FACTS: list[Fragment] = [
+    _rule(["count", "source"], count=(_COUNT, "Of all rows."), source=(_NAME, "Where it is published.")),
+    _rule(
+        ["by", "counts", "source"],
+        by=(_NAME, "The attribute."),
+        counts=(_pairs(_WHOLE), "Rows of each of its values; of rows without one under NULL."),
+        source=(_NAME, "Where it is published."),
+    ),
+    _rule(
+        ["by", "counts", "source"],
+        by=(_list(_NAME), "Attributes, at most four."),
+        counts=(_pairs({"type": "object"}), "Rows of each value of the first by each value of the second, and so on."),
+        source=(_NAME, "Where it is published."),
+    ),
+]
 _FOLD: Fragment = {"enum": ["case", "spaces"]}
-_GROUPS = _pairs(_pairs(_list(_VALUE)))
+_GROUPS = _pairs(_pairs({"anyOf": [_list(_VALUE), {"type": "integer", "minimum": 1}]}))
 
 # Each key: what may stand there (nothing where a class lists its choices), and what it means. Keys that mean another
 # thing in one class stand under its name.
 _KEYS: dict[str, tuple[Fragment, str]] = {
     "dataset": ({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, "The name in FROM, and in the ledger."),
+    "population": (_COUNT, "How many the rows were drawn from, by public knowledge: for answers about a population."),
     "expected_rows": (_COUNT, "A public guess, for the planner alone. Do not count the rows of the table."),
     "ledger": ({"type": "string", "pattern": "^[0-9a-f]{32}$"}, "Identity of the only ledger that may be used."),
     "PrivacyUnit.column": (_NAME, "The column that says whose row it is."),
@@ -136,6 +153,13 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
     "labels": (_pairs({"type": "string"}), "What is shown in place of a value."),
     "groups": (_GROUPS, "Columns that follow from this one, such as {region: {North: [Aa], South: [Calw]}}."),
     "step": (_NUMBER, "What values are rounded to; chosen if left out."),
+    "Weight.column": (_NAME, "The column that says how often a row counts."),
+    "Weight.lower": (_NUMBER, "The smallest weight; smaller ones count as this one. 0 if left out."),
+    "Weight.upper": (_NUMBER, "The largest weight; larger ones count as this one. Noise grows with it."),
+    "shrink": (_NUMBER, "From 0 to below 1: how far weights are moved to the mean, which lowers the noise."),
+    "mean": (_NUMBER, "The public mean that weights are moved to."),
+    "unweighted_share": (_NUMBER, "Share of the budget for COUNT_ROWS(), beside the weighted count, which has 1."),
+    "weight": ({}, "A survey's weight: how often each row counts."),
     "budget_share": (_NUMBER, "Its share of the budget beside the count, which has 1; no survey weight."),
     "format": ({}, "The kind of file, where its name does not say."),
     "delimiter": (_NAME | {"pattern": "."}, "Between fields: one character, or tab."),
@@ -160,9 +184,16 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
         _pairs({"anyOf": [_NAME, _FUNCTION]}),
         "Attributes that follow from finer ones: {state: {from: county, groups: {England: [Kent, Devon]}}}.",
     ),
+    "facts": (
+        _list({"anyOf": _FACTS}),
+        "Public counts that answers agree with: [{by: sex, counts: {F: 250, M: 238}, source: census}].",
+    ),
     "series": ({}, "A table that is published again for every period."),
     "period": ({}, "How long one period is; names have no calendar."),
-    "unit": (
+    "label": (_NAME, "What pages call the column, such as Age at visit; queries name the column as ever."),
+    "unit": (_NAME, "What its numbers are in, such as EUR; pages show it."),
+    "description": (_NAME, "A sentence about the column for readers of pages."),
+    "Series.unit": (
         _NAME,
         "Whose presence is hidden: person (or row) in a month, person in at most 6 months, or person for ever.",
     ),
@@ -200,6 +231,7 @@ def json_schema() -> Fragment:
         "budget": _object(Budget) | {"oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}]},
         "attributes": {"type": "object", "minProperties": 1, "additionalProperties": _attribute()},
         "measures": {"type": "object", "additionalProperties": _object(Measure)},
+        "weight": _object(Weight),
         "series": _object(Series),
         "file": _object(Dialect),
         "discovered": {"type": "array", "minItems": 1, "items": _object(Discovered)},

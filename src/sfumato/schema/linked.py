@@ -10,7 +10,6 @@ are 72 visits of a household.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -22,13 +21,13 @@ from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.parts import EXACT_IN_A_FLOAT, ColumnName, Count, Declared, PositiveExact, blanks, decimal, keys_of
-from sfumato.schema.per_person import Aggregate, person_rule
+from sfumato.schema.per_person import Aggregate, PersonRule, person_rule, settled, uses_of
 from sfumato.schema.remedies import in_plain_words
 from sfumato.schema.schema import Schema
 
 MOST_TABLES = 32
 OF_ALL = ("dataset", "privacy_unit", "budget", "ledger")  # keys that are stated once, for all tables
-NOT_LINKED = ("series", "per_person")
+NOT_LINKED = ("series", "per_person", "weight")
 ROWS = Aggregate("rows")  # COUNT(*)
 _FORM = "write tables: {persons: {source: persons.csv, unit: household_id, key: person_id, attributes: ...}, ...}"
 
@@ -58,8 +57,8 @@ class TableInGroup:
 
     schema: as its release carries it; dataset is the table's name, the privacy unit that of all tables, contributions
     the limit. limit: the most rows of one unit that count. at_most: of a child, those of one row of its parent; of a
-    root, those of one unit. source: where it is, relative to a folder or database. counts: columns that say how many
-    rows of a child each row has, by the child's name. file: how its own file is written.
+    root, those of one unit. source: where it is, relative to a folder or database. file: how its own file
+    is written. children: SQL of the columns that are made of a child's rows. amounts: the same, checked and settled.
     """
 
     name: str
@@ -74,12 +73,29 @@ class TableInGroup:
     by: str | None = None
     with_parents: tuple[str, ...] = ()
     file: Dialect = PLAIN
-    counts: Mapping[str, str] = field(default_factory=dict)
+    children: str | None = None
+    amounts: PersonRule | None = None
+
+    @property
+    def counts(self) -> dict[str, str]:
+        """Column that says how many rows of a child each row has, by the child's name."""
+        rule = self.amounts
+        if rule is None or rule.where:
+            return {}
+        whole = [
+            name for name, one in rule.columns.items() if one.op == "column" and rule.aggregates[one.value] == ROWS
+        ]
+        return dict.fromkeys([rule.table], whole[0]) if whole else {}
+
+    @property
+    def from_below(self) -> tuple[str, ...]:
+        """Names of the columns that are made of a child's rows."""
+        return () if self.amounts is None else tuple(self.amounts.columns)
 
     def to_dict(self) -> dict[str, Any]:
         """The link as a release of linked tables states it, of types that JSON knows."""
         facts: dict[str, Any] = {"unit": self.unit, "key": self.key, "belongs_to": self.belongs_to, "by": self.by}
-        facts |= {"with_parents": list(self.with_parents) or None, "counts": dict(self.counts) or None}
+        facts |= {"with_parents": list(self.with_parents) or None, "children": self.children}
         stated = {name: value for name, value in facts.items() if value is not None}
         return {**stated, "at_most": self.at_most, "limit": self.limit, "share": decimal(self.share)}
 
@@ -134,10 +150,15 @@ class LinkedSchema:
         return {name: table.to_dict() for name, table in self.tables.items()}
 
 
-def load_schema(path: str | PathLike[str], mapping: object = None) -> Schema | LinkedSchema:
-    """Read a schema, of one table or of linked ones, from a YAML file. mapping: what is in it, if that is known."""
+def load_schema(path: str | PathLike[str] | Mapping[str, Any], mapping: object = None) -> Schema | LinkedSchema:
+    """Read a schema, of one table or of linked ones, from a YAML file or a mapping with the keys of one.
+
+    mapping: what is in the file, if that is known.
+    """
     from sfumato.schema.file import read_yaml, with_values_from_files
 
+    if isinstance(path, Mapping):
+        return LinkedSchema.from_dict(path) if is_linked(path) else Schema.from_dict(path)
     try:
         mapping = read_yaml(Path(path)) if mapping is None else mapping
         if not is_linked(mapping):
@@ -246,30 +267,30 @@ def _expanded(head: Schema, tables: Mapping[str, tuple[Link, dict[str, Any]]]) -
             schema = schema.model_copy(update={"file": _spelled(schema, parent.schema, link.with_parents)})
             _refuse_taken(name, schema, link.with_parents)
         facts = (link.share, link.unit, link.key, link.belongs_to, link.by, tuple(link.with_parents), file)
-        table = TableInGroup(name, schema, link.source or name, limit, most, *facts, _counts(name, link, tables))
+        amounts = None if link.children is None else _amounts(name, link.children, tables, schema)
+        table = TableInGroup(name, schema, link.source or name, limit, most, *facts, link.children, amounts)
         done[name] = table, mapping
         yield name, table
 
 
-def _counts(name: str, link: Link, tables: Mapping[str, tuple[Link, dict[str, Any]]]) -> dict[str, str]:
-    """Column that `children` makes, by the child whose rows it counts."""
-    if link.children is None:
-        return {}
+def _amounts(name: str, text: str, tables: Mapping[str, tuple[Link, dict[str, Any]]], schema: Schema) -> PersonRule:
+    """Parse `children`: the aggregates of a child's rows, as columns with the kinds that the schema needs."""
     below = {child: one.by for child, (one, _) in tables.items() if one.belongs_to == name and one.by is not None}
     child, by = next(iter(below.items()), ("visits", "person_id"))
-    form = f"write SELECT {by}, COUNT(*) AS {child} FROM {child} GROUP BY {by}"
     try:
-        rule = person_rule(link.children)
+        rule = person_rule(text)
+        if tables[name][0].key is None or same_name(below.get(rule.table, "")) != same_name(rule.person):
+            raise ValueError(
+                "must be about rows of a table that belongs to it, by its key; write "
+                f"SELECT {by}, COUNT(*) AS {child} FROM {child} GROUP BY {by}"
+            )
+        made = {same_name(one) for one in rule.columns}
+        uses = [use for use in uses_of(schema) if same_name(use[1]) in made]
+        if not uses:
+            raise ValueError(f"makes {', '.join(rule.columns)}; declare one as an attribute, with its bounds")
+        return settled(rule, iter(uses))
     except ValueError as problem:
         raise SchemaError(f"tables.{name}.children {problem}") from None
-    if link.belongs_to is not None:
-        raise SchemaError(f"tables.{name}.children is for a table with a unit so far; leave it out")
-    if link.key is None or same_name(below.get(rule.table, "")) != same_name(rule.person):
-        raise SchemaError(f"tables.{name}.children must count rows of a table that belongs to it, by its key; {form}")
-    ((column, value),) = rule.columns.items() if len(rule.columns) == 1 else (("", None),)
-    if value is None or value.op != "column" or rule.where or list(rule.aggregates.values()) != [ROWS]:
-        raise SchemaError(f"tables.{name}.children counts all rows of one table so far; {form}")
-    return {rule.table: column}
 
 
 def _with_parents(
@@ -282,9 +303,9 @@ def _with_parents(
         if attribute not in parent.schema.attributes:
             has = ", ".join(parent.schema.attributes)
             raise SchemaError(f"tables.{name}.with_parents names {attribute!r}; {parent.name} has {has}")
-        if parent.schema.attributes[attribute].column in parent.counts.values():
+        if parent.schema.attributes[attribute].column in parent.from_below:
             raise SchemaError(
-                f"tables.{name}.with_parents names {attribute!r}, which {parent.name} counts; leave it out"
+                f"tables.{name}.with_parents names {attribute!r}, which {parent.name} makes of children; leave it out"
             )
         if any(one.lower() == attribute.lower() for one in own):
             raise SchemaError(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from numbers import Rational, Real
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -201,6 +201,19 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+def refuse_lone_surrogates(data: object) -> None:
+    """Refuse half a character, which Python and YAML's "\\ud800" allow in a text and no file can hold."""
+    if isinstance(data, Mapping):
+        for key, part in data.items():
+            refuse_lone_surrogates(key)
+            refuse_lone_surrogates(part)
+    elif isinstance(data, list | tuple):
+        for part in data:
+            refuse_lone_surrogates(part)
+    elif isinstance(data, str) and not data.isascii() and any("\ud800" <= letter <= "\udfff" for letter in data):
+        raise SchemaError(f"the text {shown(data)} holds half a character, which no file can; write the character out")
+
+
 def blanks(data: Mapping[object, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Keys that a draft left without a value, which YAML reads as None; keys that are not text are refused."""
     for key, part in data.items():
@@ -231,10 +244,25 @@ class Declared(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
 
+def _words(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"is {shown(value)}; write a few words, in quotes if YAML reads them otherwise")
+    return value.strip()
+
+
+Words = Annotated[str, PlainValidator(_words)]
+
+
 class Column(Declared):
-    """A part of the schema that reads one column: the one of its own name, unless `column` names another."""
+    """A part of the schema that reads one column: the one of its own name, unless `column` names another.
+
+    label, unit and description: for readers of pages; queries name the column as ever.
+    """
 
     column: ColumnName = ""  # the schema fills in the name
+    label: Words | None = None
+    unit: Words | None = None
+    description: Words | None = None
 
 
 class Attributed(Column):
@@ -275,6 +303,10 @@ MOST_UNITS = 2**40  # the sum of a measure over eight million rows then fits a s
 # files that do not say.
 Missing = Literal["keep", "drop", "middle"]
 
+
+ROWS = "unweighted rows"  # the statistic that counts rows as they are, beside counts that are weighted
+STEPS_OF_A_WEIGHT = 1000  # at least, up to the largest, where no step is stated
+MOST_OF_A_WEIGHT, LARGEST_WEIGHT = 2**20, 10**12
 
 OLD_SHARE = "weight"  # of a measure, in files of earlier versions: its `budget_share`
 
@@ -348,33 +380,113 @@ class Measure(Column):
             raise ValueError(f"has a step too small for its bounds; use {least:.1g} or more, or leave it out")
         return self
 
+    def coarser(self, most: int) -> Self:
+        """The measure with a step, where none is stated, so coarse that sums of so many times it fit 64 bits."""
+        made = self.model_copy()
+        while made.half_units * most > MOST_UNITS:
+            object.__setattr__(made, "step", made.step * 2)
+        return made
+
     @property
     def centre(self) -> Fraction:
         """The middle of the bounds, to a whole number of steps."""
-        return _in_steps(self.lower, self.upper, self.step)[0]
+        return _centre_and_reach(self.lower, self.upper, self.step)[0]
 
     @property
     def half_units(self) -> int:
         """The most steps that a row can lie away from the centre."""
-        return _in_steps(self.lower, self.upper, self.step)[1]
+        return _centre_and_reach(self.lower, self.upper, self.step)[1]
+
+
+class Weight(Declared):
+    """The column by which rows are weighed, as a survey's: a row counts as often as its weight says.
+
+    Clipped to the bounds, then moved toward a public mean: mean + (1 - shrink) (weight - mean) (Seeman, Si, Reiter
+    2024). A row counts for a whole number of steps, `most` at most; one that rounds to none falls out.
+    unweighted_share: budget of unweighted counts, relative to that of the weighted ones.
+
+    >>> survey = Weight(column="w", upper=Fraction(400), step=Fraction(1), shrink=Fraction(1, 2), mean=Fraction(100))
+    >>> survey.shrunk(survey.upper), survey.most
+    (Fraction(250, 1), 250)
+    """
+
+    column: ColumnName
+    lower: Exact = Fraction(0)
+    upper: Exact
+    step: PositiveExact = Fraction(0)  # filled in below
+    shrink: Exact = Fraction(0)
+    mean: Exact | None = None
+    unweighted_share: Exact = Fraction(1, 10)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        check_order(self.lower, self.upper)
+        if self.lower < 0:
+            raise ValueError(f"has lower {shown(self.lower)}; no row counts less than 0 times, so write 0 or more")
+        if self.upper > LARGEST_WEIGHT:
+            raise ValueError(f"has upper {shown(self.upper)}; weights go up to 1e12, so divide them")
+        if not 0 <= self.shrink < 1:
+            raise ValueError(f"has shrink {shown(self.shrink)}; write 0 to leave weights as they are, or less than 1")
+        if (self.mean is None) != (self.shrink == 0):
+            raise ValueError("needs shrink and mean together: {shrink: 0.5, mean: 100}, or neither")
+        if self.mean is not None and not self.lower <= self.mean <= self.upper:
+            raise ValueError(f"has mean {shown(self.mean)}, which is not between lower and upper")
+        if self.unweighted_share < 0:
+            raise ValueError("has an unweighted_share below 0; write 0 to count no rows without their weights")
+        if self.step == 0:
+            power = max(0, _power_of_two_above(STEPS_OF_A_WEIGHT / self.shrunk(self.upper)))
+            object.__setattr__(self, "step", exact(Fraction(1, 2**power)))
+        if not 1 <= self.most <= MOST_OF_A_WEIGHT:
+            least = float(self.shrunk(self.upper) / MOST_OF_A_WEIGHT)
+            raise ValueError(
+                f"has a step that does not go with upper; use from {least:.1g} up to upper, or leave it out"
+            )
+        return self
+
+    def shrunk(self, weight: Fraction) -> Fraction:
+        """A weight within the bounds, moved toward the mean."""
+        return weight if self.mean is None else self.mean + (1 - self.shrink) * (weight - self.mean)
+
+    @property
+    def most(self) -> int:
+        """The most steps that a row can count for."""
+        return math.floor(self.shrunk(self.upper) / self.step + Fraction(1, 2))
+
+    @property
+    def top(self) -> str:
+        """The largest weight that a row can have, as it is written."""
+        return _written(self.most * self.step)
+
+    @cached_property
+    def rows(self) -> Measure:
+        """Rows as they are, as a measure: each adds `most` steps, whatever it weighs, as if all weighed the most."""
+        one = Fraction(1, self.most)
+        share = self.unweighted_share or Fraction(1)
+        return Measure(column=self.column, lower=Fraction(0), upper=one, step=one, budget_share=share, missing="drop")
+
+
+class WeightInRows(Weight):
+    """A weight for plans, where counts are in rows: of step 1, though its largest need not be whole."""
+
+    reaches: Exact
+
+    @property
+    def most(self) -> int:
+        """The largest weight; a fraction, where nothing is counted."""
+        return self.reaches  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=256)  # asked for with every measurement, and fractions are slow
-def _in_steps(lower: Fraction, upper: Fraction, step: Fraction) -> tuple[Fraction, int]:
+def _centre_and_reach(lower: Fraction, upper: Fraction, step: Fraction) -> tuple[Fraction, int]:
     """The centre, and the steps from there to the bound that is farther off."""
     centre = round((lower + upper) / 2 / step) * step
     return centre, math.ceil(max(upper - centre, centre - lower) / step)
 
 
-def missing_of(measure: str) -> str:
-    """The name of the statistic that counts the rows in which a measure is missing."""
-    return f"missing {measure}"
-
-
 @cache
 def keys_of(part: type[Declared]) -> tuple[str, ...]:
     """The keys of a part of the schema, in the order in which one writes them."""
-    last = {"missing": 1, "column": 2}
+    last = {"missing": 1, "column": 2, "label": 3, "unit": 4, "description": 5}
     names = (name.rstrip("_") for name in part.model_fields)  # with_, as `with` is a word of Python
     return tuple(sorted(names, key=lambda key: (key != "type", last.get(key, 0))))
 
@@ -394,7 +506,7 @@ def _power_of_two_above(number: Fraction) -> int:
     return k
 
 
-def bounds_of(part: Column) -> tuple[str, str] | None:
+def bounds_of(part: Declared) -> tuple[str, str] | None:
     """Lower and upper bound of an attribute or measure; None where it has none, as a category.
 
     >>> bounds_of(Measure(lower=Fraction(0), upper=Fraction(5, 2)))

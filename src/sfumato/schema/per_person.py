@@ -9,7 +9,6 @@ name. `sfumato.kernel.reading.people` turns the result into an engine's SQL.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -75,7 +74,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class PersonRule:
-    """A checked `per_person`: whose rows are one, of which table, and what they amount to.
+    """Checked `per_person` rule: the person's column, the table, and the aggregates that make one row.
 
     where: which rows of the table count. aggregates: by their numbers. columns: by name, expressions of the
     aggregates, in which these are columns called by their numbers.
@@ -110,7 +109,7 @@ _HOLDS: dict[Kind | None, str] = {
 
 
 def checked_text(value: object) -> str:
-    """The text of a rule that can be read; a ValueError says what cannot stand in it and what to write instead."""
+    """Validate the text of a rule and return it; ValueError names what is not allowed and what to write instead."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"is {shown(value)}; write {FORM}")
     person_rule(value)
@@ -119,7 +118,7 @@ def checked_text(value: object) -> str:
 
 @lru_cache(maxsize=64)
 def person_rule(text: str) -> PersonRule:
-    """Read and check a rule; a ValueError says what cannot stand in it."""
+    """Parse and check a rule; ValueError names what is not allowed."""
     tree = _select(text)
     for key, (what, instead) in _REFUSED.items():
         if tree.args.get(key):
@@ -145,7 +144,9 @@ def person_rule(text: str) -> PersonRule:
 
 
 def _select(text: str) -> exp.Select:
-    """The syntax tree of a text, which may be a stranger's: bounded in length and depth."""
+    """Parse an untrusted text to a syntax tree, bounded in length and depth."""
+    import logging
+
     import sqlglot
     from sqlglot import errors, exp
 
@@ -170,7 +171,7 @@ def _select(text: str) -> exp.Select:
 
 
 def _table(tree: exp.Select) -> str:
-    """The name of the one table, which columns lose that name it."""
+    """Name of the only table in FROM; strips it from qualified columns."""
     from sqlglot import exp
 
     source = tree.args.get("from_")
@@ -214,11 +215,11 @@ def _name(item: Any, person: str) -> str:
 
 
 def _column(name: str, node: Any, aggregates: list[Aggregate]) -> Expression:
-    """An expression of aggregates, which are added to the list and are columns in it, called by their places there."""
+    """Read an expression of aggregates: each is appended to the list and replaced by a column named by its index."""
     from sqlglot import exp
 
     def put(inner: Any) -> Any:
-        """The node with aggregates in it replaced, from the outside in."""
+        """Replace the aggregates in a node, outermost first."""
         if inner.key == "column":
             raise ValueError(
                 f"has {inner.name} in {name} outside of an aggregate, of which a person has many; write MIN"
@@ -310,7 +311,7 @@ def _written(node: Any) -> str:
 
 
 class Grouped(Protocol):
-    """A schema, as far as its rule needs to know it."""
+    """Protocol: the fields of a schema that its `per_person` rule uses."""
 
     per_person: str | None
     privacy_unit: PrivacyUnit
@@ -328,7 +329,7 @@ def with_one_row(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rule_of(schema: Grouped) -> PersonRule:
-    """The rule of a schema, settled; it must go with the unit and make the columns that the schema uses."""
+    """Parse a schema's rule and resolve its kinds; refuse one that does not fit the unit or lacks used columns."""
     rule, unit = person_rule(schema.per_person or ""), schema.privacy_unit
     if unit.column is None or same_name(unit.column) != same_name(rule.person):
         raise SchemaError(
@@ -346,12 +347,12 @@ def rule_of(schema: Grouped) -> PersonRule:
             "rows of each period from a table of their own, and leave series.column out"
         )
     try:
-        return settled(rule, _uses(schema))
+        return settled(rule, uses_of(schema))
     except ValueError as problem:
         raise SchemaError(f"per_person {problem}") from None
 
 
-def _uses(schema: Grouped) -> Iterator[tuple[str, str, Kind]]:
+def uses_of(schema: Grouped) -> Iterator[tuple[str, str, Kind]]:
     """Columns that a schema uses: (role for messages, name, kind of its values)."""
     for name, part in schema.attributes.items():
         kind: Kind = "number"
@@ -367,7 +368,7 @@ def _uses(schema: Grouped) -> Iterator[tuple[str, str, Kind]]:
 
 
 def settled(rule: PersonRule, uses: Iterator[tuple[str, str, Kind]]) -> PersonRule:
-    """A rule with the columns that are used, each of the kind that its use needs, and the aggregates in these."""
+    """Reduce a rule to used columns and their aggregates, and resolve each column's kind by its use."""
     made = {same_name(name): name for name in rule.columns}
     columns, kinds = dict[str, Expression](), dict[str, tuple[Kind, str]]()
     for role, wanted, needed in uses:

@@ -31,12 +31,12 @@ Kind = Literal["number", "text", "boolean", "date", "time"]
 LARGEST, SMALLEST = 1e30, 1e-30  # of a column's numbers: those beyond count as this, those nearer to zero as zero
 HIGH, GRAIN = 100, 152  # such a number is below 2^100 and, as a double, a multiple of 2^-152
 MOST_BITS = 1000  # of both in a result; doubles have 1023 and 1074
-MOST_WEIGHT = 10_000  # nodes of SQL that an expression becomes
+MOST_WEIGHT = 30_000  # nodes of SQL that an expression becomes
 LONGEST_TEXT = 100_000  # characters of a column's text that are read
 LONGEST_PATTERN, MOST_WILD = 200, 8  # of LIKE
 PARTS = ("hour", "minute", "dow", "isodow", "day", "month", "quarter", "year", "week")
 TRUNCATED = ("day", "week", "month", "quarter", "year")
-SPANS = ("day", "month", "year")
+SPANS = ("day", "month", "year", "hour", "minute")
 
 _KINDS: dict[str, Kind] = {
     "DOUBLE": "number",
@@ -45,13 +45,7 @@ _KINDS: dict[str, Kind] = {
     **{"BOOLEAN": "boolean", "DATE": "date"},
 }
 WORDS = {"number": "a number", "text": "text", "boolean": "true or false", "date": "a date", "time": "a time"}
-_CASTS: dict[Kind, str] = {
-    "number": "DOUBLE",
-    "text": "TEXT",
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "time": "TIMESTAMP",
-}
+_CASTS = {"number": "DOUBLE", "text": "TEXT", "boolean": "BOOLEAN", "date": "DATE", "time": "TIMESTAMP"}
 _RANKED = ("number", "date", "time")  # in one order everywhere
 _COMPARED = {"eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _COMBINED = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -60,18 +54,9 @@ _TIMES = {
     **{"dayofmonth": "day", "day_of_month": "day", "weekofyear": "week", "week_of_year": "week"},
     **{"dayofweek": "dow", "day_of_week": "dow", "dayofweekiso": "isodow", "day_of_week_iso": "isodow"},
 }
-_TWICE = {
-    "number text": 4,
-    "dow": 2,
-    "nullif": 2,
-    "age": 3,
-    "diff": 2,
-    "round": 3,
-    "floor": 3,
-    "ceil": 3,
-}  # uses of a part
+_TWICE = {"number text": 4, "dow": 2, "nullif": 2, "age": 3, "diff": 2, **dict.fromkeys(("round", "floor", "ceil"), 3)}
 KNOWN = (
-    "comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, LEAST, GREATEST, + - * /, ABS, "
+    "comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, LEAST, GREATEST, + - * / %, ABS, "
     "FLOOR, CEIL, ROUND, EXTRACT, DATE_TRUNC, DATE_DIFF, AGE_ON, LOWER, UPPER, TRIM, SUBSTR, LEFT, LENGTH, || and CAST"
 )
 
@@ -100,7 +85,7 @@ class Expression:
 
     @property
     def leaves(self) -> Iterator[Expression]:
-        """The columns that it reads, as often as it does."""
+        """Column leaves, each as often as it occurs."""
         if self.op == "column":
             yield self
         for part in self.parts:
@@ -128,7 +113,7 @@ def parse_expression(text: str, kind: Kind | None = None, *, settle: bool = True
 
 
 def as_kind(expression: Expression, kind: Kind | None) -> Expression:
-    """The expression with values of a kind: what the context left open is settled, text if nothing else is wanted."""
+    """Resolve an expression's kind: an open one becomes `kind`, or text where none is required."""
     return _as(expression, kind or expression.kind or "text")
 
 
@@ -159,7 +144,7 @@ def _tree(text: str) -> exp.Expression:
 
 
 def expression_of(node: Any, level: int = 0) -> Expression:
-    """Check a node of sqlglot's syntax tree, in DuckDB's SQL; everything that is not known to be safe is refused."""
+    """Convert a node of sqlglot's syntax tree to an `Expression`; refuse everything outside an allowed list."""
     if level > MOST_LEVELS:
         raise SchemaError(f"an expression has more than {MOST_LEVELS} levels; write it simpler")
     known = _READERS.get(node.name.lower() if node.key == "anonymous" else node.key)
@@ -169,7 +154,7 @@ def expression_of(node: Any, level: int = 0) -> Expression:
 
 
 def _only(node: Any, *known: str) -> Any:
-    """The node itself, if it says nothing beyond these arguments."""
+    """Return the node if it has no other arguments than these; refuse it otherwise."""
     if any(part not in (None, False, []) and name not in known for name, part in node.args.items()):
         raise _refused(node)
     return node
@@ -202,13 +187,13 @@ def _refused(node: Any) -> SchemaError:
         return SchemaError(f"{name} changes from day to day; write the day itself, such as DATE '2026-01-01'")
     if isinstance(node, exp.Rand | exp.Randn | exp.Uuid):
         return SchemaError(f"{name} gives another value each time; take it out")
-    hints = {"mod": "x - 7 * FLOOR(x / 7)", "ilike": "LOWER(x) LIKE 'a%'", "concat": "a || b"}
+    hints = {"intdiv": "FLOOR(a / b)", "ilike": "LOWER(x) LIKE 'a%'", "concat": "a || b"}
     hint = f"write {hints[node.key]}" if node.key in hints else f"an expression may use {KNOWN}"
     return SchemaError(f"{name} is not known to be the same in every database; {hint}")
 
 
 def combined(op: str, kind: Kind | None, parts: Sequence[Expression], value: Any = None) -> Expression:
-    """An expression of checked parts, with what is known of its numbers; too large a one is refused."""
+    """Build an expression from checked parts, with bounds on its numbers; refuse one that is too large."""
     numbers = [part for part in parts if part.kind in ("number", None)]
     high, grain = (max((getattr(part, name) for part in numbers), default=0) for name in ("high", "grain"))
     if op in ("+", "-"):
@@ -237,7 +222,7 @@ def combined(op: str, kind: Kind | None, parts: Sequence[Expression], value: Any
 
 
 def _values(expression: Expression) -> range:
-    """Places of the parts that are the value of an expression in one case or another."""
+    """Indices of the parts that can be the expression's value (branches of CASE, COALESCE)."""
     if expression.op == "case":  # test, result, test, result, ..., result
         return range(1, len(expression.parts), 2)
     return range(len(expression.parts)) if expression.op in ("coalesce", "least", "greatest", "nullif") else range(0)
@@ -265,7 +250,7 @@ def _as(expression: Expression, kind: Kind) -> Expression:
 
 
 def _common(parts: Sequence[Expression]) -> Kind | None:
-    """The kind that values have in common, times for dates and times; None where nothing tells."""
+    """Common kind of values (dates and times give times); None where all are open."""
     kinds = {part.kind for part in parts} - {None}
     if kinds == {"date", "time"}:
         return "time"
@@ -312,7 +297,7 @@ def _literal(node: Any, _: Read) -> Expression:
 
 def text_literal(text: str) -> Expression:
     """A constant text."""
-    if "\0" in text or not _is_unicode(text):
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise SchemaError("an expression holds a text that databases cannot hold; take out what is no letter")
     return Expression("literal", "text", value=text)
 
@@ -323,13 +308,6 @@ def number_literal(number: float) -> Expression:
         raise SchemaError(f"an expression holds a number beyond {SMALLEST:g} to {LARGEST:g}; use another unit")
     high = max(math.frexp(number)[1], 0)
     return Expression("literal", "number", (), number, high, number.as_integer_ratio()[1].bit_length() - 1)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        return bool(text.encode()) or True
-    except UnicodeEncodeError:
-        return False
 
 
 def _cast(node: Any, read: Read) -> Expression:
@@ -466,8 +444,30 @@ def _diff(node: Any, read: Read) -> Expression:
     unit = str(node.text("unit") or "day").lower()
     if unit not in SPANS:
         raise SchemaError(f"DATE_DIFF is in {', '.join(SPANS)}s; write DATE_DIFF('day', first, last)")
-    both = [_as(_as_date(read(part)), "date") for part in (node.expression, node.this)]
-    return combined("diff", "number", both, unit)
+    values = [read(part) for part in (node.expression, node.this)]
+    if unit in ("hour", "minute"):
+        return _turns(unit, [_as(value, "time") for value in values])
+    return combined("diff", "number", [_as(_as_date(value), "date") for value in values], unit)
+
+
+def _turns(unit: str, times: Sequence[Expression]) -> Expression:
+    """Number of full-hour or full-minute boundaries between two times: by days, plus the difference on the clock."""
+    if unit == "hour":
+        whole, many = combined("diff", "number", [_as_date(time) for time in times], "day"), 24
+    else:
+        whole, many = _turns("hour", times), 60
+    first, last = (combined("extract", "number", [time], unit) for time in times)
+    beyond = combined("-", "number", [last, first])
+    return combined("+", "number", [combined("*", "number", [whole, number_literal(float(many))]), beyond])
+
+
+def _remainder(node: Any, read: Read) -> Expression:
+    """x - y * (x / y without its fraction): with the sign of x; exact for whole numbers up to 2^52."""
+    left, right = (_as(part, "number") for part in _both(node, read))
+    ratio = combined("/", "number", [left, right])
+    up, down = (combined(op, "number", [ratio]) for op in ("ceil", "floor"))
+    cut = case([(combined("<", "boolean", [ratio, number_literal(0.0)]), up)], down)
+    return combined("-", "number", [left, combined("*", "number", [right, cut])])
 
 
 def _is_null(node: Any, read: Read) -> Expression:
@@ -526,7 +526,7 @@ _READERS: dict[str, Reader] = {
     **{"is": _is_null, "between": _between, "like": _like, "in": lambda node, read: _alike("in", _several(node, read))},
     **dict.fromkeys(("case", "if"), _case),
     "nullif": lambda node, read: _either("nullif", _both(node, read)),
-    "round": _round,
+    **{"round": _round, "mod": _remainder},
     **dict.fromkeys(("substring", "left"), _substring),
     **dict.fromkeys(("extract", *_TIMES), _extract),
     **dict.fromkeys(("timestamptrunc", "datetrunc"), _trunc),

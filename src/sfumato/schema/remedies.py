@@ -10,8 +10,9 @@ from pydantic_core import ErrorDetails
 
 from sfumato.schema.attributes import KINDS, Declared
 from sfumato.schema.dialect import Dialect
-from sfumato.schema.parts import Budget, Measure, PrivacyUnit, blanks, keys_of, shown
+from sfumato.schema.parts import Budget, Measure, PrivacyUnit, Weight, blanks, keys_of, shown
 
+MOST_KEYS = 12  # of a schema that a refusal lists
 _TYPES = ", ".join(KINDS)
 _NOT_READ = "it is not read from the data, because that would leak it"
 UNIT_FORMS = (
@@ -31,10 +32,13 @@ REMEDIES = {
     "attributes.*": f"give it a type ({_TYPES}) and what belongs to that type, or delete the line",
     "measures": "list the columns to sum, such as charge: {lower: 0, upper: 50000}, or delete the line",
     "measures.*": "give it bounds, such as {lower: 0, upper: 50000}, or delete the line",
+    "weight": "write {column: weight, upper: 400} for a survey's weight, or delete the line",
     "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
     "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
+    "facts": "list public counts, such as {count: 48842, source: census 2020}, or delete the line",
     "series": "write {period: month, unit: person in a month}, or delete the line",
     "per_person": "write SELECT person, COUNT(*) AS visits FROM visits GROUP BY person, or delete the line",
+    "population": "fill in how many the rows were drawn from, as the public knows it, or delete the line",
     "expected_rows": "fill in a guess that gives nothing away, such as 1000000, or delete the line",
     "file": "say how the file is written, such as {delimiter: ';', decimal: ','}, or delete the line",
     "*.type": f"choose one of {_TYPES}",
@@ -43,6 +47,10 @@ REMEDIES = {
     "*.values": "list the values the public already knows, such as [F, M]; they are not read from the data, because "
     "that would leak them",
     "*.bins": "fill in how many cells of equal width to use, or give width or cuts instead",
+}
+NOT_TAKEN = {  # keys that are asked for and cannot be had
+    "invariants": "an exact count of the table has no epsilon, so no count is published exactly; state counts that are "
+    "public already as `facts`, and let others have noise"
 }
 _MEANT = {
     **dict.fromkeys(("int", "whole", "bigint", "count"), "integer"),
@@ -93,7 +101,7 @@ def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
     """Error message of one line that names the key and the remedy; `known` are the schema's own keys."""
     place = _keys(error)
     tag = str(error["loc"][2]) if place[0] == "attributes" and len(error["loc"]) > 2 else ""
-    path, key = ".".join(place), place[-1]
+    path = ".".join(place)
     match error["type"]:
         case "value_error":
             return f"{path} {error['ctx']['error']}"
@@ -108,15 +116,31 @@ def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
             only = "" if " or " in choices else ", or delete the line"
             return f"{path} is {shown(error['input'])}; choose {choices}{only}"
         case "extra_forbidden":
-            owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
-            owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "file": Dialect}
-            owner = owners[place[0]] if len(place) > 1 else None
-            known = known if owner is None else keys_of(owner)
-            return (
-                f"{'.'.join(place[:-1]) or 'the schema'} has no key {shown(key)}{_did_you_mean(key, known)}; "
-                f"it takes {', '.join(one for one in known if one != 'discovered')}"  # which nobody writes by hand
-            )
+            return _unknown_key(place, tag, known)
     return f"{path} needs keys under it: {_remedy(tuple(place))}"
+
+
+def _unknown_key(place: Sequence[str], tag: str, known: Sequence[str]) -> str:
+    """Message about a key that is not taken. tag: type of the attribute that it is in; known: the schema's own keys."""
+    if ".".join(place) in NOT_TAKEN:
+        return f"the schema has no key {place[0]}: {NOT_TAKEN[place[0]]}"
+    owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
+    owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "weight": Weight, "file": Dialect}
+    owner = owners[place[0]] if len(place) > 1 else None
+    known = known if owner is None else keys_of(owner)
+    if owner is not None and owner is not Dialect and place[-1] in keys_of(Dialect):
+        return f"{'.'.join(place[:-1])} has no key {shown(place[-1])}: it is about the file, so write it under `file:`"
+    return (
+        f"{'.'.join(place[:-1]) or 'the schema'} has no key {shown(place[-1])}{_did_you_mean(place[-1], known)}; "
+        f"it takes {_listed(known)}"
+    )
+
+
+def _listed(keys: Sequence[str]) -> str:
+    """Keys that may be written, the first of many; receipts of `discover` are not written by hand."""
+    shown = [key for key in keys if key != "discovered"]
+    more = f" and {len(shown) - MOST_KEYS} more (docs/schema.md)" if len(shown) > MOST_KEYS else ""
+    return ", ".join(shown[:MOST_KEYS]) + more
 
 
 def _did_you_mean(word: str, known: Sequence[str]) -> str:

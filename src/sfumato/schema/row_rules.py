@@ -5,6 +5,7 @@
       area: {point: [lon, lat], boxes: {north: [5.0, 51.0, 15.0, 55.0]}, otherwise: elsewhere}
       cell: {point: [lon, lat], grid: {west: 5, south: 47, east: 15, north: 55, columns: 10, rows: 8}}
       ward: {point: [x, y], polygons: {old town: [[0, 0], [4, 0], [4, 3]]}}
+      district: {point: [x, y], geojson: {file: districts.geojson, name: title}}
     with:
       - {file: postcodes.csv, key: postcode}
 
@@ -47,16 +48,17 @@ MOST_MADE = 200  # columns
 MOST_LOOKED_UP_ROWS = 100_000  # of a look-up table
 LONGEST_SHOWN = 200  # characters of an expression
 MOST_EDGES = 500  # of all polygons of a rule
+MOST_WORDS = 5_000  # and patterns of a rule
 _FORMS = (
     "write an expression such as EXTRACT(HOUR FROM arrived), {match: note, first_of: {cough: [cough]}}, or "
     "{point: [lon, lat], boxes: {north: [5, 51, 15, 55]}}"
 )
-_ANYWHERE = re.compile("%[0-9a-z \u0080-\U0010ffff]{1,200}%")  # a pattern that is found faster as letters alone
+_ANYWHERE = "%[0-9a-z \u0080-\U0010ffff]{1,200}%"  # a pattern that is found faster as letters alone
 _WITH = "write a list such as [{file: postcodes.csv, key: postcode}]"
 
 
 class Ruled(Protocol):
-    """What the rules need to know of a schema."""
+    """Protocol: the fields of a schema that row rules use."""
 
     attributes: dict[str, Attribute]
     measures: dict[str, Measure]
@@ -69,7 +71,7 @@ class Ruled(Protocol):
 
 @dataclass(frozen=True)
 class LookUp:
-    """Column that a look-up table brings. column: of the table, whose text is looked up. values: by that text.
+    """Column from a look-up table. column: of the private table, whose text is looked up. values: by that text.
 
     numbers: whether they are numbers, because the schema uses them as such.
     """
@@ -146,7 +148,7 @@ LookUps = Annotated[tuple[dict[str, Any], ...], PlainValidator(_look_ups)]
 
 
 def rules_of(schema: Ruled) -> dict[str, Rule]:
-    """The rules by the column that each makes, in an order in which each follows those that it uses.
+    """Rules by the column that each computes, in dependency order.
 
     Kinds are settled by the attributes and measures that use a column.
     """
@@ -192,7 +194,7 @@ def _refuse_other_kinds(rules: Mapping[str, Rule]) -> None:
 
 
 def leaves_of(rule: Rule) -> list[tuple[str, Kind]]:
-    """Columns that a rule reads, and as values of which kind; each once."""
+    """Columns that a rule reads, each once, with the kinds of their values."""
     if isinstance(rule, LookUp):
         return [(rule.column, "text")]
     return list(dict.fromkeys((leaf.value, leaf.kind or "text") for leaf in rule.leaves))
@@ -213,7 +215,7 @@ def _refuse_twice(rules: Mapping[str, Rule], name: str) -> None:
 
 
 def _kinds(schema: Ruled) -> list[tuple[str, Kind]]:
-    """Kinds of values that attributes and measures need, or the rule of rows a person, by their columns."""
+    """Kinds of values that attributes, measures or `per_person` need, by column."""
     if schema.people is not None:
         leaves = schema.people.leaves
         return [(one.value, one.kind) for one in leaves if one.kind is not None and one.kind != "text"]
@@ -227,7 +229,7 @@ def _kinds(schema: Ruled) -> list[tuple[str, Kind]]:
 
 
 def uses(name: str, rule: Rule, rules: Mapping[str, Rule]) -> list[str]:
-    """The made columns that a rule uses; by its own name it means the table's."""
+    """Computed columns that a rule uses; its own name refers to the table's column."""
     return [column for column in rule.columns if column in rules and column != name]
 
 
@@ -265,16 +267,18 @@ def _otherwise(rule: Mapping[str, Any]) -> Expression:
 
 
 def _match(rule: Mapping[str, Any]) -> Expression:
-    """The first name of which a word stands in a text, or a pattern of LIKE matches it; capitals do not matter."""
+    """Expression for `match`: the first name with a word or LIKE pattern that the text contains, ignoring case."""
     lists = rule.get("first_of")
     if not isinstance(lists, Mapping) or not lists:
         raise SchemaError("match needs first_of: {cough: [cough, Husten], fever: ['%fever%']}; write it")
+    if sum(len(as_list(given)) for given in lists.values()) > MOST_WORDS:
+        raise SchemaError(f"first_of has more than {MOST_WORDS:,} words and patterns; use fewer, or two rules")
     text = _column(rule["match"], "text")
     small = combined("lower", "text", [text])
     cases = [(combined("is null", "boolean", [text]), Expression("null", None, high=0, grain=0))]
     for name, given in lists.items():
         spelled = [str(one).translate(str.maketrans(UPPER, LOWER)) for one in as_list(given)]
-        anywhere = [one for one in spelled if _ANYWHERE.fullmatch(one)]
+        anywhere = [one for one in spelled if re.fullmatch(_ANYWHERE, one)]
         patterns = [one for one in spelled if ("%" in one or "_" in one) and one not in anywhere]
         bare = [_bare_word(one, str(name)) for one in spelled if one not in (*patterns, *anywhere)]
         words = (*bare, *anywhere)
@@ -319,7 +323,7 @@ def _numbers(given: object, many: int, form: str) -> list[float]:
 
 
 def _area(rule: Mapping[str, Any], shape: str) -> Expression:
-    """The area that a point lies in: the first of boxes or polygons, or the cell of a grid."""
+    """Expression for the area of a point: the first box or polygon that contains it, or its cell of a grid."""
     point = rule["point"]
     if not isinstance(point, list | tuple) or len(point) != 2:
         raise SchemaError("point needs two columns, such as [lon, lat]; write them")
@@ -330,8 +334,10 @@ def _area(rule: Mapping[str, Any], shape: str) -> Expression:
     if not isinstance(areas, Mapping) or not areas:
         raise SchemaError(f"{shape} must name areas, such as {{north: [5, 51, 15, 55]}}; write them")
     inside = _in_box if shape == "boxes" else _in_polygon
-    if shape == "polygons" and sum(len(one) for one in areas.values() if isinstance(one, list)) > MOST_EDGES:
-        raise SchemaError(f"polygons have more than {MOST_EDGES} corners together; use fewer")
+    if shape == "polygons":
+        areas = {name: _rings(one) for name, one in areas.items()}
+        if sum(len(ring) for rings in areas.values() for ring in rings) > MOST_EDGES:
+            raise SchemaError(f"polygons have more than {MOST_EDGES} corners together; simplify them")
     known = _joined("and", [combined("not", "boolean", [combined("is null", "boolean", [one])]) for one in (lon, lat)])
     cases = [(combined("not", "boolean", [known]), Expression("null", None, high=0, grain=0))]
     return case(
@@ -349,28 +355,33 @@ def _in_box(box: object, lon: Expression, lat: Expression) -> Expression:
     )
 
 
-def _in_polygon(given: object, lon: Expression, lat: Expression) -> Expression:
+def _rings(given: object) -> list[list[list[float]]]:
+    """Rings of an area: one list of corners, or several such lists, of which those inside others are holes."""
+    form = "a list of corners [x, y], or a list of such lists"
+    rings = given if isinstance(given, list | tuple) else []
+    if not (rings and isinstance(rings[0], list | tuple) and rings[0] and isinstance(rings[0][0], list | tuple)):
+        rings = [rings]
+    if any(not isinstance(ring, list | tuple) or len(ring) < 3 for ring in rings):
+        raise SchemaError(f"a polygon needs three corners; write {form}")
+    return [[_numbers(corner, 2, form) for corner in ring] for ring in rings]
+
+
+def _in_polygon(rings: Sequence[Sequence[Sequence[float]]], lon: Expression, lat: Expression) -> Expression:
     """Whether a point is in a polygon: an odd number of its edges lies to the east (ray casting).
 
     An edge from (a, b) up to (c, d) does if b <= y < d and x < a + (y - b) (c - a) / (d - b); each that does turns a
     sign.
     """
-    corners = [_numbers(one, 2, "a list of corners [x, y]") for one in given] if isinstance(given, list | tuple) else []
-    if len(corners) < 3:
-        raise SchemaError("a polygon needs three corners; write a list of corners [x, y]")
     signs = []
-    for edge in pairwise([*corners, corners[0]]):
+    for edge in (edge for ring in rings for edge in pairwise([*ring, ring[0]])):
         (a, b), (c, d) = sorted(edge, key=lambda corner: corner[1])
         if b == d:
             continue
         up = combined("-", "number", [lat, number_literal(b)])
         along = combined("*", "number", [up, number_literal((c - a) / (d - b))])
         east = combined("<", "boolean", [lon, combined("+", "number", [number_literal(a), along])])
-        between = [
-            combined(">=", "boolean", [lat, number_literal(b)]),
-            combined("<", "boolean", [lat, number_literal(d)]),
-        ]
-        signs.append(case([(_joined("and", [*between, east]), number_literal(-1.0))], number_literal(1.0)))
+        ends = [combined(op, "boolean", [lat, number_literal(end)]) for op, end in ((">=", b), ("<", d))]
+        signs.append(case([(_joined("and", [*ends, east]), number_literal(-1.0))], number_literal(1.0)))
     if not signs:
         raise SchemaError("a polygon has no height; write its corners [x, y]")
     return combined("<", "boolean", [_joined("*", signs, "number"), number_literal(0.0)])
@@ -397,7 +408,7 @@ def _grid(given: object, lon: Expression, lat: Expression) -> Expression:
 
 
 def in_words(schema: Ruled) -> list[str]:
-    """The rules in words, one for each column that is made."""
+    """Sentences on the rules, one for each computed column."""
     found = []
     for name, rule in (schema.recode or {}).items():
         if isinstance(rule, str):

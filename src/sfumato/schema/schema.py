@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import date
 from fractions import Fraction
 from functools import cache, cached_property
+from math import ceil
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -30,23 +31,28 @@ from pydantic import (
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.domain.structural import Structure
 from sfumato.errors import OldWordWarning, SchemaError
-from sfumato.plain_text import html_block, printable
+from sfumato.plain_text import html_block, printable, unit_in_words
 from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Declared
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.discovered import Discovered, bought_in_words
+from sfumato.schema.facts import Fact, Lines, facts_of
 from sfumato.schema.parts import (
+    MOST_UNITS,
     OLD_SHARE,
+    ROWS,
     Budget,
     Count,
     Measure,
     PrivacyUnit,
+    Weight,
+    WeightInRows,
     blanks,
     bounds_of,
     column_name,
     decimal,
     field_of,
     keys_of,
-    missing_of,
+    refuse_lone_surrogates,
     shown,
 )
 from sfumato.schema.per_person import PersonRule, checked_text, rule_of, with_one_row
@@ -91,6 +97,11 @@ def _ledger(value: object) -> str:
 _C = TypeVar("_C", bound=Column)
 
 
+def missing_of(measure: str) -> str:
+    """The name of the statistic that counts the rows in which a measure is missing."""
+    return f"missing {measure}"
+
+
 class Schema(Declared):
     """The public description of a table.
 
@@ -105,11 +116,14 @@ class Schema(Declared):
     ledger: Annotated[str, PlainValidator(_ledger)] | None = None
     attributes: dict[str, Attribute]
     measures: dict[str, Measure] = Field(default_factory=dict)
+    weight: Weight | None = None
     impossible: Combinations | None = None
     follows: Functions | None = None
+    facts: Lines | None = None
     series: Series | None = None
     per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
+    population: Count | None = None  # number of those that the rows were drawn from
     file: Dialect | None = None  # how the table's file is written, and synthetic rows are
     discovered: tuple[Discovered, ...] | None = None  # receipts for keys that were bought from the table
     recode: Recodes | None = None
@@ -119,6 +133,7 @@ class Schema(Declared):
         """Keys as in the YAML file; a SchemaError names the key that is wrong and what to do."""
         data = {key: part for key, part in data.items() if part is not None or key in ("attributes", "privacy_unit")}
         _refuse_blanks(data)
+        refuse_lone_surrogates(data)
         data = with_one_row(data) if data.get("per_person") else data
         data = {"with_" if key == "with" else key: part for key, part in data.items()}
         try:
@@ -130,12 +145,14 @@ class Schema(Declared):
             refusal = SchemaError(counted(mistakes[0][1], len(mistakes)))
             refusal.mistakes = mistakes
             raise refusal from None
+        self._refuse_what_is_not_weighed()
         _ = self.domain  # refuses attributes that are too long
         _ = self.people  # refuses one that does not go with the attributes or the unit
         self._refuse_names_that_are_taken()
         self._refuse_words_that_are_listed()
         self._refuse_a_unit_that_is_made()
         _ = self.structure  # refuses rules that do not go with the attributes
+        _ = self.known  # refuses facts that do not
 
     @classmethod
     def load(cls, path: str | PathLike[str], mapping: object = None) -> Schema:
@@ -171,8 +188,10 @@ class Schema(Declared):
         return cls(**mapping)
 
     @classmethod
-    def of(cls, schema: Schema | str | PathLike[str]) -> Schema:
-        """The schema itself, or the one in the YAML file that a path names."""
+    def of(cls, schema: Schema | str | PathLike[str] | Mapping[str, Any]) -> Schema:
+        """The schema itself, or that of a mapping or of the YAML file that a path names."""
+        if isinstance(schema, Mapping):
+            return cls.from_dict(schema)
         return schema if isinstance(schema, Schema) else cls.load(schema)
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,8 +229,14 @@ class Schema(Declared):
         return self.ledger or next((one.ledger for one in self.discovered or ()), None)
 
     @property
+    def whom(self) -> str:
+        """The privacy unit as a guarantee names it."""
+        unit = self.privacy_unit
+        return unit_in_words(unit.column, unit.contributions, as_one=self.per_person is not None)
+
+    @property
     def bought(self) -> str:
-        """The sentence on what of the schema was bought from the table; empty where nothing was."""
+        """Sentence on values and bounds that a paid look (`sfumato discover`) found; empty where there are none."""
         return bought_in_words(self.discovered) if self.discovered else ""
 
     @property
@@ -256,8 +281,16 @@ class Schema(Declared):
         return structure_of(self) if self.impossible or self.follows else None
 
     @cached_property
+    def known(self) -> tuple[Fact, ...]:
+        """Public counts that `facts` states."""
+        if self.facts and (self.series is not None or self.structure is not None):
+            beside = "series" if self.series is not None else "impossible and follows"
+            raise SchemaError(f"facts do not go with {beside}; leave one of them out")
+        return facts_of(self) if self.facts else ()
+
+    @cached_property
     def made(self) -> dict[str, Rule]:
-        """The rules of columns that `recode` and `with` make, each after those that it uses."""
+        """Rules of the columns computed by `recode` and `with`, in dependency order."""
         return rules_of(self) if self.recode or self.with_ else {}
 
     @property
@@ -265,6 +298,7 @@ class Schema(Declared):
         """Columns of the table that are read."""
         parts = (*self.attributes.values(), *self.measures.values())
         used = {part.column for part in parts} if self.people is None else {name for _, _, name in self.people.reads}
+        used |= {self.weight.column} if self.weight is not None and self.people is None else set()
         used |= {column for rule in self.made.values() for column in rule.columns}
         return used | {self.privacy_unit.column or ""}
 
@@ -275,13 +309,59 @@ class Schema(Declared):
 
     @property
     def units(self) -> dict[str, int]:
-        """The most that one row adds to a cell of each statistic, in its steps; rows without a measure are one too."""
+        """The most that one row adds to a cell of each statistic, in its steps; rows without a measure are one too.
+
+        Where rows are weighed this is by step of the weight: a row is as many as it weighs (`most_of_a_unit`).
+        """
         found = {"count": 1}
-        for name, measure in self.measures.items():
+        for name, measure in self.summed.items():
             found[name] = measure.half_units
             if measure.missing == "keep":
                 found[missing_of(name)] = 1
         return found
+
+    def reach(self, of: str) -> int:
+        """Largest ratio of a statistic to the count, in steps: largest amount of a row; of `ROWS`, largest weight."""
+        return ceil(self.weight.most) if self.weight is not None and of == ROWS else self.units[of]
+
+    @property
+    def summed(self) -> dict[str, Measure]:
+        """The measures, and, where rows are weighed, the number of rows as they are."""
+        beside = self.weight is not None and self.weight.unweighted_share > 0
+        return self.measures | ({ROWS: self.weight.rows} if self.weight is not None and beside else {})
+
+    @property
+    def most_of_a_unit(self) -> int:
+        """The most that all rows of one unit are counted for: as many as are kept, or the steps of their weights."""
+        return self.privacy_unit.contributions * (1 if self.weight is None else self.weight.most)
+
+    @property
+    def counts_alone(self) -> Schema:
+        """The schema without sums, be they of measures or of rows as they are beside weighted ones."""
+        weight = self.weight and self.weight.model_copy(update={"unweighted_share": Fraction(0)})
+        return self.model_copy(update={"measures": {}, "weight": weight})
+
+    @property
+    def in_rows(self) -> Schema:
+        """The schema for plans alone: where rows are weighed, with counts in rows and not in steps of the weight."""
+        weight = self.weight
+        if weight is None or weight.step == 1 or isinstance(weight, WeightInRows):
+            return self
+        fields = {name: getattr(weight, name) for name in Weight.model_fields}
+        made = WeightInRows.model_construct(**fields | {"step": Fraction(1)}, reaches=weight.most * weight.step)
+        return self.model_copy(update={"weight": made})
+
+    @property
+    def usual_weight(self) -> float:
+        """A guess at what a row counts for, for plans: the mean, if it is stated, or else half of the largest."""
+        if self.weight is None:
+            return 1.0
+        return float(self.weight.mean if self.weight.mean is not None else self.weight.most * self.weight.step / 2)
+
+    @property
+    def count_step(self) -> float:
+        """Rows per unit of a count: 1, or the step of the weight."""
+        return 1.0 if self.weight is None else float(self.weight.step)
 
     @property
     def weights(self) -> dict[str, Fraction]:
@@ -289,7 +369,7 @@ class Schema(Declared):
 
         Rows in which a measure is missing are counted beside its sums and cost nothing more.
         """
-        return {"count": Fraction(1)} | {name: measure.budget_share for name, measure in self.measures.items()}
+        return {"count": Fraction(1)} | {name: measure.budget_share for name, measure in self.summed.items()}
 
     def _repr_html_(self) -> str:
         from sfumato.schema.columns import columns_as_html
@@ -381,6 +461,28 @@ class Schema(Declared):
                 "the promise is about whoever it names"
             )
 
+    def _refuse_what_is_not_weighed(self) -> None:
+        """Refuse weights in a series, for which there is no proof, and with sums beyond 64 bits."""
+        if self.weight is None:
+            return
+        if self.series is not None:
+            raise SchemaError("weight is for one table; take series out, and release each period by itself")
+        if self.facts is not None:
+            raise SchemaError("facts are about rows that count once each; leave out facts, or weight")
+        if ROWS in self.measures:
+            raise SchemaError(
+                f"measures has {ROWS!r}, as the count without weights is called; rename it, with `column`"
+            )
+        for name, measure in self.measures.items():
+            if "step" not in measure.model_fields_set:
+                self.measures[name] = measure.coarser(self.weight.most)
+            elif measure.half_units * self.weight.most > MOST_UNITS:
+                least = float((measure.upper - measure.lower) * self.weight.most / MOST_UNITS)
+                raise SchemaError(
+                    f"measures.{name} has steps too small to be multiplied by weights of {self.weight.most:,} steps; "
+                    f"write step: {least:.2g} or more there"
+                )
+
     @cached_property
     def group_columns(self) -> dict[str, tuple[str, tuple[str | None, ...]]]:
         """The columns that follow from others: for each the attribute behind it, and the group of each of its cells."""
@@ -455,6 +557,8 @@ def what_is_counted(schema: Schema) -> tuple[str, ...]:
     elif unit.column is not None:
         verb = "is" if unit.contributions == 1 else "are"
         rules.append(f"at most {_rows(unit.contributions)} of each {printable(unit.column)} {verb} counted")
+    if schema.weight is not None:
+        rules.append(_weighed(schema.weight))
     if unread:
         rules.append(f"rows with a missing or unreadable {_listed(unread, 'or', MOST_NAMED)} are left out")
     for keeps, what in ((False, "a missing or"), (True, "an")):
@@ -487,6 +591,8 @@ def counted_in_short(schema: Schema) -> str:
     if series is not None and series.promise.most is not None and not series.promise.alone:
         many = "1 period" if series.promise.most == 1 else f"{series.promise.most} periods"
         rules.append(f"each {printable(unit.column or '')} in at most {many}, the first ones")
+    if schema.weight is not None:
+        rules.append(f"each row as often as its {printable(schema.weight.column)} says, {schema.weight.top} at most")
     unread, unlisted = _left_out(schema)
     if unread or unlisted:
         kept = not unread and all(schema.attributes[name].keeps_missing for name in unlisted)
@@ -500,6 +606,14 @@ def counted_in_short(schema: Schema) -> str:
     return "; ".join(rules)
 
 
+def _weighed(weight: Weight) -> str:
+    column, (lower, upper) = printable(weight.column), bounds_of(weight) or ("", "")
+    moved = f", then moved {decimal(100 * weight.shrink)} % of the way to {decimal(weight.mean)}" if weight.mean else ""
+    return f"every row counts as often as {column} says, clipped to {lower} and {upper}{moved}, in steps of " + str(
+        decimal(weight.step)
+    )
+
+
 def _rows(most: int) -> str:
     return "1 row" if most == 1 else f"{most:,} rows"
 
@@ -510,6 +624,7 @@ def _left_out(schema: Schema) -> tuple[list[str], list[str]]:
     unread = [name for name, part in every if not isinstance(part, Category) and not part.keeps_missing]
     unlisted = [name for name, part in every if isinstance(part, Category) and not part.other]
     unread += [name for name, measure in schema.measures.items() if measure.missing == "drop" and name not in unread]
+    unread += [schema.weight.column] if schema.weight is not None and schema.weight.column not in unread else []
     whose = schema.privacy_unit.column
     return [*unread, *([] if whose is None or whose in unread else [whose])], unlisted
 

@@ -36,7 +36,7 @@ IN_A_YEAR = {"day": 366, "week": 53, "month": 12, "quarter": 4, "year": 1}
 
 @dataclass(frozen=True)
 class Unit:
-    """Whose presence a series hides. most: periods in which one person is counted; None: in all (for ever).
+    """Privacy unit of a series in time. most: periods in which one person is counted; None: in all (for ever).
 
     alone: each period by itself, so that nothing is said about a person over several.
     """
@@ -88,7 +88,7 @@ class Series(Declared):
 
     @property
     def promise(self) -> Unit:
-        """Whose presence is hidden. A row's is that of a person who has one row, so that both are one promise."""
+        """Privacy unit that the series protects; a row counts as a person with one row: both promise the same."""
         word = _UNIT.fullmatch(self.unit)
         if word and word[1]:
             return Unit(re.sub(r"^row\b", "person", self.unit), 1, alone=True)

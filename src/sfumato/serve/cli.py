@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli.query import MOST_CELLS, SIGNED
+from sfumato.cli.query import MAPS, MOST_CELLS, SIGNED, maps_in
 from sfumato.cli.shared import QUIET
 
 RELEASES = typer.Argument(help="Release files.", show_default=False)
@@ -29,6 +29,7 @@ def serve(
     host: str = HOST,
     port: int = PORT,
     pg_port: int | None = PG_PORT,
+    maps: list[str] = MAPS,
     no_open: bool = typer.Option(False, "--no-open", help="Do not open a browser."),
     require_signature: Path | None = SIGNED,
     most_cells: int | None = MOST_CELLS,
@@ -45,6 +46,7 @@ def serve(
     from sfumato.cli.show import say, working
     from sfumato.releases.release import open_release
 
+    files = maps_in(maps)
     with working("opening the releases"):
         opened = [
             (path, open_release(path, most_cells=most_cells, require_signature=require_signature)) for path in releases
@@ -60,6 +62,6 @@ def serve(
             open_browser(address)
 
     try:
-        serve_them(opened, host=host, port=port, pg_port=pg_port, ready=ready)
+        serve_them(opened, host=host, port=port, pg_port=pg_port, maps=files, ready=ready)
     except KeyboardInterrupt:  # the way to stop a server, and no failure
         return

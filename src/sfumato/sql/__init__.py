@@ -4,25 +4,27 @@ One difference from SQL engines is on purpose: division is always real division,
 noisy counts are not whole.
 """
 
-from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
-from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
-from sfumato.sql.reading import read_workload
-from sfumato.sql.synthetic import SyntheticRows, compile_where
+from __future__ import annotations
 
-__all__ = [
-    "Amount",
-    "Column",
-    "Cut",
-    "Formula",
-    "Key",
-    "Order",
-    "Select",
-    "Statement",
-    "SyntheticRows",
-    "compile_select",
-    "compile_statement",
-    "compile_where",
-    "read_workload",
-    "selects_of",
-    "strict_check",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato.sql.plan import Amount, Column, Cut, Formula, Key, Order, Select, strict_check
+
+if TYPE_CHECKING:
+    from sfumato.sql.compile import Statement, compile_select, compile_statement, selects_of
+    from sfumato.sql.reading import read_workload
+    from sfumato.sql.rows import SyntheticRows, compile_where
+
+# The compiler is loaded when a text is compiled: a plan's values serve releases and planners that read no SQL.
+_COMPILER = dict.fromkeys(("Statement", "compile_select", "compile_statement", "selects_of"), "compile")
+_COMPILER |= {"read_workload": "reading", "SyntheticRows": "rows", "compile_where": "rows"}
+
+__all__ = ["Amount", "Column", "Cut", "Formula", "Key", "Order", "Select", "Statement", "SyntheticRows"]
+__all__ += ["compile_select", "compile_statement", "compile_where", "read_workload", "selects_of", "strict_check"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _COMPILER:
+        return getattr(import_module(f"sfumato.sql.{_COMPILER[name]}"), name)
+    raise AttributeError(f"module 'sfumato.sql' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
+from sfumato.schema.parts import ROWS
 from sfumato.sql.plan import (
     Amount,
     Bivariate,
@@ -52,6 +53,7 @@ def check_sizes(*factors: float) -> None:
 
 def as_column(ratio: Ratio, schema: Schema) -> Column:
     """A column, yet without a name: like terms gathered, a common factor as scale, bounds and kind worked out."""
+    ratio = _in_rows(ratio, schema)
     top, bottom = _gathered(ratio.top), None if ratio.bottom is None else _gathered(ratio.bottom)
     if bottom == ():
         raise QueryError("the query divides by something that is always zero")
@@ -64,13 +66,25 @@ def as_column(ratio: Ratio, schema: Schema) -> Column:
         scale, bottom = scale / bottom[0].factor, (replace(bottom[0], factor=1.0),)
     check_sizes(scale, *(amount.factor for amount in (*top, *(bottom or ()))))
     bounds = None if bottom is None else ratio_bounds(top, bottom, schema)
-    return Column("", top, bottom, scale, bounds, _kind(top, bottom, scale, bounds))
+    return Column("", top, bottom, scale, bounds, _kind(top, bottom, scale, bounds, schema.count_step))
 
 
-def _kind(top: Amounts, bottom: Amounts | None, scale: float, bounds: Bounds | None) -> Kind:
-    counts = all(amount.of is None for amount in top)
+def _in_rows(ratio: Ratio, schema: Schema) -> Ratio:
+    """Amounts in rows, where a count is in steps of a weight: where all of a ratio are, the step falls out of it."""
+    every = (*ratio.top, *(ratio.bottom or ()))
+    if schema.count_step == 1.0 or (ratio.bottom is not None and all(amount.of != ROWS for amount in every)):
+        return ratio
+
+    def scaled(amounts: Amounts) -> Amounts:
+        return tuple(one if one.of == ROWS else replace(one, factor=one.factor * schema.count_step) for one in amounts)
+
+    return Ratio(scaled(ratio.top), None if ratio.bottom is None else scaled(ratio.bottom))
+
+
+def _kind(top: Amounts, bottom: Amounts | None, scale: float, bounds: Bounds | None, step: float) -> Kind:
+    counts = all(amount.of in (None, ROWS) for amount in top)
     if bottom is None:
-        whole = all((scale * amount.factor).is_integer() for amount in top)
+        whole = all((scale * one.factor / (1.0 if one.of == ROWS else step)).is_integer() for one in top)
         return "count" if counts and whole else "sum"
     if bounds is None:
         return "ratio"
@@ -114,7 +128,7 @@ class Single:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Two values with an operator between them."""
+    """Binary arithmetic on the values of two columns or constants."""
 
     operator: Literal["+", "*", "/"]
     left: Value
@@ -228,7 +242,7 @@ def column_of(value: Value, schema: Schema) -> Column:
 
 
 def _parts(value: Value) -> set[Ratio | Single | Largest]:
-    """The ratios and statistics that a value is made of, as far as they are more than a column may have."""
+    """The ratios and statistics that a value is made of; once there are more than MOST_COLUMNS, no further ones."""
     found, waiting = set[Ratio | Single | Largest](), [value]
     while waiting and len(found) <= MOST_COLUMNS:
         part = waiting.pop()

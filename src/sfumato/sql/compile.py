@@ -23,10 +23,10 @@ from sfumato.schema import Schema
 from sfumato.sql.plan import Column, Key, Order, Select, unique_names
 from sfumato.sql.predicates import check_clauses, noted, table_scope, where, whole
 from sfumato.sql.reading import as_of, compiling, parse
+from sfumato.sql.rows import SyntheticRows, asks_for_rows, compile_rows
 from sfumato.sql.scope import Scope, bare, in_words, place_in, place_of, unsupported
 from sfumato.sql.select_list import read_column
 from sfumato.sql.spellings import CLOCK, clock_notes
-from sfumato.sql.synthetic import SyntheticRows, asks_for_rows, compile_rows
 from sfumato.sql.table.build import build_table
 from sfumato.sql.table.flatten import Flat, RawStep
 from sfumato.sql.table.plan import Item, Rule, Sort, Step, Table, Tables, Take

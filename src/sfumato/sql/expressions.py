@@ -282,6 +282,8 @@ def _moved(tree: Tree) -> Tree:
 def _along(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> dict[tuple[Value, ...], list[Span]]:
     """Classes of the values of one attribute: the spans of values on which all the trees agree."""
     found: dict[tuple[Value, ...], list[Span]] = {}
+    if len(trees) == 1 and isinstance(trees[0], Lookup) and axis.kind == "category" and not axis.missing:
+        return _looked_up(trees[0])
     values = _values(axis, trees, text)
     spend(len(values) * (2 + sum(map(size, trees))), f"an expression of {axis.name}")
     for span, value in values:
@@ -290,6 +292,17 @@ def _along(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> dict[tuple
             spans[-1] = (spans[-1][0], span[1])
         else:
             spans.append(span)
+    return found
+
+
+def _looked_up(column: Lookup) -> dict[tuple[Value, ...], list[Span]]:
+    """Classes of the values of a category by a column of groups, which lists all values in order."""
+    groups = [group for _, group in column.table]
+    starts = [place for place in range(len(groups)) if not place or groups[place] != groups[place - 1]]
+    spend(len(starts), "a column of groups")
+    found: dict[tuple[Value, ...], list[Span]] = {}
+    for start, end in pairwise((*starts, len(groups))):
+        found.setdefault((groups[start],), []).append(((float(start), 0), (float(end), 0)))
     return found
 
 

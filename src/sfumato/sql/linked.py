@@ -2,7 +2,7 @@
 
 `FROM visits JOIN persons USING (person_id)` is `FROM visits` where visits carries the columns of persons it names.
 `COUNT(DISTINCT person_id)` of visits is the number of persons with at least one, where persons counts its visits. A
-statement that is left with several tables is written over all of them together (releases/contents/linked.py), in which
+statement that is left with several tables is written over all of them together (releases/linked.py), in which
 a column says whose a row is. Everything else is refused by name, with what there is.
 """
 
@@ -45,7 +45,7 @@ class LinkedTable:
         return self.schema.dataset
 
     def column(self, name: str) -> str | None:
-        """Its own spelling of a column; None where it has none such."""
+        """Spelling of a column in this table, ignoring case; None without it."""
         schema = self.schema
         every = (*schema.attributes, *schema.group_columns, *schema.measures)
         return next((one for one in every if one.lower() == name.lower()), None)
@@ -127,7 +127,7 @@ class _Statement:
         self.named.append(self.asked[id(select)])
 
     def _joined(self, select: Any, source: Any, joins: list[Any]) -> LinkedTable:
-        """Replace a join of linked tables by the lowest of them, whose rows are those of the join."""
+        """Replace a join of linked tables by its lowest table, which has one row for each row of the join."""
         from sqlglot import exp
 
         if not self.is_base(source.this):
@@ -177,7 +177,7 @@ class _Statement:
         return found
 
     def _link(self, join: Any, table: LinkedTable, members: Mapping[str, LinkedTable]) -> list[Any]:
-        """Check that a JOIN goes along a link; return what ON says besides."""
+        """Check that a JOIN follows a link; return the other conditions of ON."""
         kind, side, method = (str(join.args.get(name) or "").upper() for name in ("kind", "side", "method"))
         links = [(table, one) if table.belongs_to == one.name else (one, table) for one in members.values()]
         links = [(child, parent) for child, parent in links if child.belongs_to == parent.name]
@@ -293,7 +293,7 @@ class _Statement:
         return table.name
 
     def tell_apart(self, select: Any) -> None:
-        """Write a SELECT over one table as one over all, with the condition that its rows are of that table."""
+        """Rewrite a SELECT over one table to one over all tables, with a condition on the table's name."""
         from sqlglot import exp
 
         if (name := self.asked.get(id(select))) is None:

@@ -16,6 +16,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.schema import Schema
+from sfumato.schema.parts import ROWS
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,12 @@ class Spread:
     grouped: bool = True
 
 
+CRAMERS_V = "cramers_v"  # the statistic of two columns that takes their values as names
+
+
 @dataclass(frozen=True)
 class Bivariate:
-    """A statistic of two columns: their covariance or correlation, or least squares of `of` on `by`.
+    """A statistic of two columns: their covariance or correlation, Cramer's V, or least squares of `of` on `by`.
 
     of: an attribute, or a measure (`measured`) where the statistic needs no squares of it. by: an attribute.
     """
@@ -125,7 +129,7 @@ class Column:
 
     @property
     def amounts(self) -> tuple[Amount, ...]:
-        """Every sum over rows that it rests on; for a statistic of an attribute, the sum of that attribute."""
+        """All sums over rows that enter the column; for a statistic of an attribute, the sum of that attribute."""
         if isinstance(self.rule, Formula | Extreme):
             return tuple(amount for column in self.rule.columns for amount in column.amounts)
         if isinstance(self.rule, Distinct):
@@ -137,7 +141,7 @@ class Column:
 
     @property
     def counted_by(self) -> Iterator[tuple[Amount, tuple[str, ...]]]:
-        """Every amount, and the attribute by whose values its rows are told apart, if there is one."""
+        """Amounts, each with the attributes whose single values the statistic needs (quantile, spread, correlation)."""
         if isinstance(self.rule, Formula | Extreme):
             for column in self.rule.columns:
                 yield from column.counted_by
@@ -192,7 +196,7 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """A condition that cuts through cells of an attribute; what: 'income <= 2500 cuts the bin [2000, 4000)'."""
+    """Condition that cuts through a bin of an attribute; what: 'income <= 2500 cuts the bin [2000, 4000)'."""
 
     attribute: str
     what: str
@@ -229,7 +233,7 @@ class Select:
 
     @property
     def chooses(self) -> bool:
-        """Whether groups are shown or not by how an aggregate came out."""
+        """Whether LIMIT or OFFSET after ORDER BY an aggregate selects the groups, and so noise does."""
         return bool(self.ordering) and (self.limit is not None or self.offset > 0)
 
     @property
@@ -273,8 +277,8 @@ def ratio_bounds(top: tuple[Amount, ...], bottom: tuple[Amount, ...], schema: Sc
 
 
 def _part(amount: Amount, rows: Amount, schema: Schema) -> Bounds | None:
-    if rows.grouped and not amount.grouped:
-        return None  # a total over all groups beside the rows of one
+    if ROWS in (amount.of, rows.of) or (rows.grouped and not amount.grouped):
+        return None  # rows beside their weights, or a total over all groups beside the rows of one
     try:
         if not amount.predicate.inside(rows.predicate):
             return None
@@ -282,7 +286,7 @@ def _part(amount: Amount, rows: Amount, schema: Schema) -> Bounds | None:
     except QueryError:  # too complicated to tell
         return None
     needed = amount.present
-    if amount.of in schema.measures and schema.measures[amount.of].missing == "keep":
+    if amount.of in schema.summed and schema.summed[amount.of].missing == "keep":
         needed = amount.of
     if rows.present not in (None, needed):
         return None  # rows may be added up that are not counted
@@ -297,8 +301,8 @@ def row_bounds(of: str | None, schema: Schema) -> Bounds:
     """The least and greatest amount that one row can add."""
     if of is None:
         return 1.0, 1.0
-    if of in schema.measures:
-        measure = schema.measures[of]
+    if of in schema.summed:
+        measure = schema.summed[of]
         return float(measure.lower), float(measure.upper)
     low, _, high = schema.domain[of].amounts
     return float(low.min()), float(high.max())
@@ -326,6 +330,9 @@ def _notes(rule: Quantile | Spread | Bivariate | Distinct, schema: Schema) -> It
         )
         return
     if isinstance(rule, Bivariate):
+        if rule.statistic == CRAMERS_V:
+            yield "CRAMERS_V is over the values that surely have rows; what noise adds to it is taken off"
+            return
         names = [name for name in (rule.of, rule.by) if name in schema.domain and _by_bins(schema.domain[name])]
         if names:
             yield (

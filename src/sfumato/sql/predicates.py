@@ -168,12 +168,12 @@ def _comparison_of(operator: str, left: Any, right: Any) -> Any:
 
 
 def _select(axis: Axis, values: ValueSet, scope: Scope, text: Quote) -> Predicate:
-    """The predicate of a set of values, noting the cells that it cuts."""
+    """Predicate of an attribute's values in a set; cells that the set cuts are noted in the scope."""
     present = values & ValueSet.present() if axis.missing else values  # no comparison holds where there is no value
     if axis.name in scope.schema.group_columns:
         name, groups = scope.schema.group_columns[axis.name]
-        inside = axis.cover(present).sure > 0
-        cells = [cell for cell, group in enumerate(groups) if group is not None and inside[axis.values.index(group)]]
+        asked = {axis.values[place] for place in np.flatnonzero(axis.cover(present).sure[: len(axis.values)] > 0)}
+        cells = [cell for cell, group in enumerate(groups) if group is not None and group in asked]
         return Predicate.where(name, fitted(scope.schema.domain[name], ValueSet.one_of(map(float, cells))))
     if lies_beyond(axis, present):
         scope.beyond.append(axis.name)

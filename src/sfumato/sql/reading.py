@@ -159,6 +159,8 @@ def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> e
     if len(statements) > 1:
         raise unsupported(f"a text of {len(statements)} statements", "ask them one at a time")
     tree: exp.Expression = statements[0]
+    if tree.key == "select" and not tree.expressions:
+        raise QueryError("the query selects nothing; write SELECT COUNT(*) FROM ...")
     words = _remember_names(tree, full)
     spend(OF_A_NODE * sum(1 for _ in tree.walk()))
     return in_one_spelling(tree) if dialect == "duckdb" and not words.isdisjoint(REWRITTEN) else tree
@@ -234,7 +236,7 @@ MOST_TRIED = 20  # columns of a text that cannot be read
 
 
 def _reserved(text: str, schema: Schema) -> str:
-    """What to write for columns that stand in a text without quotes and are words of SQL, which no one can read."""
+    """Suggestion to quote columns whose names are reserved words of SQL."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 

@@ -59,7 +59,7 @@ def together(spans: Iterable[Span]) -> ValueSet:
 
 
 def _whole(place: Place, axis: Axis) -> Place:
-    """The place just before the first whole number that follows; a time of day cuts its day and stays where it is."""
+    """Round a bound of a comparison up to a whole number, as values of the axis are; a time inside a day stays."""
     value, after = place
     if math.isinf(value) or (axis.kind == "date" and not value.is_integer()):
         return place
@@ -153,6 +153,7 @@ _WORDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "neg"), "arithmetic"),
     "tuple": "a list in parentheses",
 }
+_OPERATORS = dict.fromkeys(("regexplike", "regexpilike"), "a regular expression (~)")  # functions, if spelled as such
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,7 @@ def in_words(node: exp.Expression) -> str:
         return _WORDS[node.key]
     written = node.meta.get("written", "").upper()
     if isinstance(node, exp.Func):
-        return f"the function {written}" if written else "a function"
+        return f"the function {written}" if written else _OPERATORS.get(node.key, "a function")
     return written or "this"
 
 

@@ -1,7 +1,7 @@
 """Select list to columns: aggregates, statistics, and arithmetic of them.
 
 Statistics are MEDIAN, QUANTILE, MIN, MAX, VARIANCE, STDDEV and COUNT(DISTINCT unit), of an attribute in some rows;
-CORR, COVAR and REGR of two.
+CORR, COVAR, REGR and CRAMERS_V of two.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.domain.predicates import Predicate
 from sfumato.effort import OF_A_NODE, at_most, spend
 from sfumato.errors import QueryError
+from sfumato.schema.parts import ROWS
 from sfumato.sql.column_arithmetic import (
     LINEAR,
     Ratio,
@@ -26,10 +27,11 @@ from sfumato.sql.column_arithmetic import (
     times,
 )
 from sfumato.sql.expressions import read_classes
-from sfumato.sql.plan import Amount, Bivariate, Column, Distinct, Quantile, Spread
+from sfumato.sql.plan import CRAMERS_V, Amount, Bivariate, Column, Distinct, Quantile, Spread
 from sfumato.sql.predicates import check_clauses, compare, read_condition, rows_without, table_scope, where
 from sfumato.sql.rows import RowAmount, read_row_amount, rows_with_value
 from sfumato.sql.scope import Scope, bare, in_words, keeps_numbers, nodes_in, number, quoted, unsupported
+from sfumato.sql.spellings import COUNT_ROWS
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -195,6 +197,20 @@ def _relation(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
     return Single(Bivariate(within & rows, of, by, statistic))
 
 
+def _cramers_v(node: exp.Expression, scope: Scope, within: Predicate) -> Single:
+    """CRAMERS_V(a, b) of two attributes, over the rows that have both."""
+    names, rows = [], Predicate.everything()
+    for one in map(bare, node.expressions):
+        name = scope.name_of(one) if one.key == "column" else ""
+        if name not in scope.schema.domain:
+            raise unsupported(f"{in_words(one)} inside {quoted(node)}", "write the names of two attributes")
+        names.append(name)
+        rows &= ~rows_without(name, scope)
+    if len(set(names)) != 2 or len(names) != 2:
+        raise QueryError(f"{quoted(node)}: write the names of two attributes")
+    return Single(Bivariate(within & rows, names[0], names[1], CRAMERS_V))
+
+
 def _regression_part(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:
     """REGR_COUNT(y, x), REGR_AVGX and REGR_AVGY: over the rows that have both."""
     of, by, rows = _two(node, scope)
@@ -286,6 +302,7 @@ STATISTICS: dict[str, Callable[[Any, Scope, Predicate], Single]] = {
     **dict.fromkeys(("quantile", "percentilecont", "percentiledisc", "approxquantile"), _quantile),
     **dict.fromkeys(_SPREADS, _spread),
     **dict.fromkeys(_RELATIONS, _relation),
+    "anonymousaggfunc": _cramers_v,
 }
 _OF_TWO = ("regrcount", "regravgx", "regravgy")
 
@@ -310,6 +327,8 @@ def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
     aggregate = _innermost(node, ("paren", "cast", "filter"))
     if isinstance(column.rule, Distinct):
         return f"distinct_{column.rule.of}" if column.rule.of.isidentifier() else "distinct"
+    if aggregate.key == "count" and aggregate.this is not None and aggregate.this.key == "var":
+        return COUNT_ROWS
     if aggregate.key in STATISTICS and column.rule is not None:
         return statistic_name(aggregate, column.rule)
     if aggregate.key in ("sum", "avg"):
@@ -332,6 +351,8 @@ def read_value(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
         return constant
     read = _READERS.get(node.key)
     if read is None:
+        if node.key == "column" and node.this.key == "identifier":
+            scope.name_of(node)  # refuses a name that no column has in words that say so
         raise unsupported(f"{in_words(node)} in the select list", _INSTEAD.get(node.key, LINEAR))
     return read(node, scope, within)
 
@@ -339,11 +360,27 @@ def read_value(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
 def _count(node: exp.Expression, scope: Scope, within: Predicate) -> Value:
     if node.expressions:
         raise unsupported("COUNT of several columns", "write COUNT(*)")
-    if node.this is None or node.this.key == "star" or counts_units(node.this, scope):
+    if node.this is not None and node.this.key == "var":
+        return _rows_as_they_are("COUNT_ROWS()", scope, within)
+    if node.this is None or node.this.key == "star":
         return Ratio((Amount(within, None),))
+    if counts_units(node.this, scope):
+        return _rows_as_they_are(f"COUNT({quoted(node.this)})", scope, within)
     if node.this.key == "distinct":
         return _distinct(node.this, scope, within)
     return Ratio(rows_with_value(bare(node.this), scope).counted(within))
+
+
+def _rows_as_they_are(asked: str, scope: Scope, within: Predicate) -> Ratio:
+    """The number of rows, each of which counts once, where COUNT(*) is weighted too."""
+    if scope.schema.weight is None:
+        return Ratio((Amount(within, None),))
+    if ROWS not in scope.schema.summed:
+        raise unsupported(
+            asked,
+            "rows were counted by their weights alone; write COUNT(*), or release with weight.unweighted_share above 0",
+        )
+    return Ratio((Amount(within, ROWS),))
 
 
 def _count_if(node: exp.Expression, scope: Scope, within: Predicate) -> Ratio:

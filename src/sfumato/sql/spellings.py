@@ -19,6 +19,7 @@ from sfumato.sql.values.tree import evaluate
 if TYPE_CHECKING:
     from sqlglot import exp
 
+COUNT_ROWS = "count_rows"  # COUNT_ROWS(), rows as they are whatever they weigh, is COUNT of this word, no column
 TOP = re.compile(r"\bSELECT\s+(?:DISTINCT\s+)?TOP\s*\(?\s*[0-9]", re.IGNORECASE)
 CLOCK = "clock"  # under which a tree keeps what its clock said
 
@@ -37,7 +38,8 @@ REWRITTEN = (  # words of a text, in capitals, without which there is nothing to
     *("INTERVAL", "CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "TODAY", "STRPTIME", "DATE", "TIMESTAMP"),
     *("TO_TIMESTAMP", "MAKE_DATE", "DATE_TRUNC", "DATE_ADD", "DATE_SUB", "DATEADD", "TIMESTAMPTZ", "DATETIME"),
     *("ALL", "DISTINCT", "IN"),  # ORDER BY ALL, DISTINCT ON, (a, b) IN
-    *("TO_DATE", "TO_CHAR", "ISNULL", "ZEROIFNULL", *(name.upper() for name in _NAMED_TIMES)),
+    *(COUNT_ROWS.upper(), "CRAMERS_V", "TO_DATE", "TO_CHAR", "ISNULL", "ZEROIFNULL"),
+    *(name.upper() for name in _NAMED_TIMES),
 )
 
 
@@ -83,8 +85,12 @@ def _renamed(node: Any) -> Any:
     if node.key == "tochar":  # which the parser would write as a cast, without its format
         given = [part for part in (node.this, node.args.get("format")) if part is not None]
         return exp.Anonymous(this="to_char", expressions=[part.copy() for part in given])
-    if node.key == "anonymous" and node.name.lower() in ("isnull", "zeroifnull"):
+    if node.key == "anonymous" and node.name.lower() == COUNT_ROWS and not node.expressions:
+        return exp.Count(this=exp.Var(this=COUNT_ROWS))
+    if node.key == "anonymous" and node.name.lower() in ("isnull", "zeroifnull", "cramers_v"):
         args = [part.copy() for part in node.expressions]
+        if node.name.lower() == "cramers_v":
+            return exp.AnonymousAggFunc(this="cramers_v", expressions=args)
         if len(args) == 2 or (len(args) == 1 and node.name.lower() == "zeroifnull"):
             return exp.Coalesce(this=args[0], expressions=args[1:] or [exp.Literal.number(0)])
     return None

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import pytest
 from ledgers import reserve
+from waiting import PATIENCE
 
 from sfumato.errors import BudgetExhausted, LedgerError
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
@@ -67,7 +68,7 @@ def test_eight_processes_race_for_a_budget_that_admits_three(tmp_path, already_t
     for child in children:
         child.stdin.write("go\n")
         child.stdin.flush()
-    answers = sorted(child.communicate(timeout=60)[0].strip() for child in children)
+    answers = sorted(child.communicate(timeout=PATIENCE)[0].strip() for child in children)
     assert answers == ["granted"] * 3 + ["refused"] * 5
     assert ledger.show()[0].spent == Fraction(3, 10)
     assert list(tmp_path.iterdir()) == [ledger.path]
@@ -119,7 +120,7 @@ def test_a_killed_process_never_loses_a_receipt(tmp_path, kills):
         time.sleep(draw.uniform(0, 0.008))  # about two reservations
         child.kill()
         lines += child.stdout.read().splitlines(keepends=True)
-        child.communicate(timeout=60)
+        child.communicate(timeout=PATIENCE)
         printed += [Receipt.from_dict(json.loads(line)) for line in lines if line.endswith("\n")]
         entries = ledger.entries()  # rolls a hot journal back
         assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
@@ -154,7 +155,7 @@ def test_a_half_written_file_is_rolled_back_from_its_hot_journal(tmp_path):
     with pytest.raises(LedgerError, match="locked by another process"):
         Ledger(ledger.path, timeout=0.05).entries()
     child.kill()
-    child.communicate(timeout=60)
+    child.communicate(timeout=PATIENCE)
     assert ledger.path.stat().st_size > before and (tmp_path / "ledger.sqlite-journal").stat().st_size > 0
     assert [entry.nonce for entry in ledger.entries()] == [receipt.nonce]
     assert ledger.path.stat().st_size == before and not (tmp_path / "ledger.sqlite-journal").exists()
@@ -167,6 +168,6 @@ def test_a_writer_waits_its_turn(tmp_path):
     assert child.stdout.readline() == "spilled\n"
     threading.Timer(0.3, child.kill).start()
     receipt = reserve(ledger, limit=1, nonce=nonce(1))
-    assert child.wait(timeout=60) != 0
+    assert child.wait(timeout=PATIENCE) != 0
     child.communicate()
     assert receipt.entry == 1 and [account.dataset for account in ledger.show()] == ["census"]

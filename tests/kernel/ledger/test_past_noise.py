@@ -21,8 +21,8 @@ from sfumato.kernel.opening import Terms, open_curator, rehearse, unit_of
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.kernel.verbs.measuring import running_noises
-from sfumato.lab.audit.attacks.exact_running import STORIES, running_loss
-from sfumato.queries.running import GRID, Running, on_grid, worst_square
+from sfumato.lab.audit.attacks.exact_values import STORIES, running_loss
+from sfumato.queries.ranges import GRID, Running, on_grid, worst_square
 from sfumato.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NewLedgerWarning.__module__}.{NewLedgerWarning.__name__}")

@@ -8,6 +8,7 @@ from itertools import combinations
 import pytest
 from ledgers import old_ledger, raw, refusal, reserve
 
+from sfumato.cli.show import left, left_in, periods_of
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, SchemaError
 from sfumato.kernel.budget import Cost, rho_for
 from sfumato.kernel.ledger.book import Series, Unit, period_of
@@ -34,8 +35,8 @@ def test_each_period_has_an_account_of_its_own(ledger):
     for month in range(1, 13):
         part(ledger, f"2026-{month:02}")
     account = ledger.account("census")
-    assert account.spent == Fraction(1, 5) and account.left == Fraction(3, 10)  # of a month that is not there yet
-    assert [account.left_in(period) for period in account.periods] == [Fraction(1, 10)] * 12
+    assert account.spent == Fraction(1, 5) and left(account) == Fraction(3, 10)  # of a month that is not there yet
+    assert [left_in(account, period) for period in periods_of(account)] == [Fraction(1, 10)] * 12
     part(ledger, "2026-03", "0.1")  # a correction adds up with what it corrects
     assert ledger.account("census").spent == Fraction(3, 10)
     assert "0.3 of its total 0.3 is spent, 0 is left" in refusal(BudgetExhausted, part, ledger, "2026-03", "0.1")
@@ -52,7 +53,7 @@ def test_the_costliest_periods_are_added_up(ledger):
     part(ledger, "2026-02", "0.15", TWO)
     part(ledger, "2026-03", "0.05", TWO)
     assert ledger.account("census").spent == Fraction(1, 4)
-    assert ledger.account("census").left == Fraction(3, 20)
+    assert left(ledger.account("census")) == Fraction(3, 20)
     part(ledger, "2026-04", "0.15", TWO)
     refusal(BudgetExhausted, part, ledger, "2026-01", "0.1", TWO)
     part(ledger, "2026-01", "0.05", TWO)
@@ -74,7 +75,7 @@ def test_another_promise_is_refused_and_adds_up_where_it_is_stated(ledger, other
     period = None if other.series is None else "2026-03"
     assert "another promise" in refusal(BudgetError, part, ledger, period, "0.1", other)
     part(ledger, period, "0.1", other, another_unit=True)
-    assert ledger.account("census").spent == Fraction(3, 10) and not ledger.account("census").periods
+    assert ledger.account("census").spent == Fraction(3, 10) and not periods_of(ledger.account("census"))
     refusal(BudgetExhausted, part, ledger, "2026-04", "0.1", MONTH)  # and for all that comes later
 
 
@@ -152,8 +153,8 @@ def test_by_the_calendar_year_its_periods_add_up(ledger):
     for month, epsilon in (("2026-01", "0.1"), ("2026-12", "0.1"), ("2027-01", "0.2"), ("2026-12", "0.05")):
         part(ledger, month, epsilon, YEARLY)
     account = ledger.account("census")
-    assert account.spent == Fraction(1, 4) and [period.label for period in account.periods] == ["2026", "2027"]
-    assert account.left == Fraction(1, 10)  # of the latest year
+    assert account.spent == Fraction(1, 4) and [period.label for period in periods_of(account)] == ["2026", "2027"]
+    assert left(account) == Fraction(1, 10)  # of the latest year
     message = refusal(BudgetExhausted, part, ledger, "2026-05", "0.06", YEARLY)
     assert "0.25 of its total 0.3 is spent, 0.05 is left" in message
     part(ledger, "2026-05", "0.05", YEARLY)

@@ -12,6 +12,7 @@ def test_words_name_the_unit_and_every_cap_on_its_rows():
     assert Unit("person_id").in_words(1) == "the rows of any one person_id (at most 1 row each)"
     assert Unit("person_id").in_words(3) == "the rows of any one person_id (at most 3 rows each)"
     assert Unit("person_id").in_words(10, 2, 10) == "the rows of any one person_id (at most 2 or 10 rows each)"
+    assert Unit("person_id").in_words(1, as_one=True) == "the rows of any one person_id (all of them, as one row)"
 
 
 @pytest.mark.parametrize(

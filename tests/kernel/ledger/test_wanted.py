@@ -3,6 +3,7 @@
 import pytest
 from ledgers import refusal, reserve
 
+from sfumato.cli.show import left
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Unit
 from sfumato.kernel.ledger.reservation import Wanted
@@ -50,7 +51,7 @@ def test_a_request_is_a_digest(ledger, request_):
 
 
 def test_to_foresee_is_to_refuse_the_same_and_to_write_nothing(ledger):
-    assert ledger.foresee(wanted()).left == wanted().limit and not ledger.path.exists()
+    assert left(ledger.foresee(wanted())) == wanted().limit and not ledger.path.exists()
     assert "no total budget" in refusal(BudgetError, ledger.foresee, wanted(limit=None))
     refusal(BudgetExhausted, ledger.foresee, wanted("0.4"))
     refusal(LedgerError, Ledger(ledger.path, required=True).foresee, wanted())

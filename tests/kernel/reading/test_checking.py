@@ -139,3 +139,22 @@ def test_without_units_every_row_that_reaches_a_cell_is_counted(tmp_path, missin
     everything = Schema.from_dict({**declared, "attributes": {"ward": declared["attributes"]["ward"]}, "measures": {}})
     assert open_table(path, schema=everything).look(everything).counted == 9  # a missing ward is another one
     assert open_table(path, schema=everything).aggregate(everything, key=1).counts.sum() == 9
+
+
+def test_public_tables_are_compared_with_the_rows_that_a_release_would_count(tmp_path):
+    facts = [
+        {"by": "sex", "counts": {"F": 2, "M": 1}, "source": "a"},
+        {"by": "ward", "counts": {"a": 1, "other": 2}, "source": "b"},
+        {"by": ["ward", "sex"], "counts": {"a": {"F": 1, "M": 0}, "other": {"F": 1, "M": 1}}, "source": "c"},
+    ]
+    path, _ = found(tmp_path)
+    stated = PUBLIC.model_copy(update={"facts": None}).to_dict() | {"facts": facts}
+    public = Schema.from_dict(stated | {"privacy_unit": {"column": "who", "contributions": 3}})
+    checked = open_table(path, schema=public).look(public)
+    assert checked.counted == 4  # of p 5 F a, 120 M b, 99.5 M a; of r 7 F a
+    assert checked.against_facts == (
+        ("rows by sex (a)", 1, "M", 1, 2),
+        ("rows by ward (b)", 2, "a", 1, 3),
+        ("rows by sex and ward (c)", 3, "F, a", 1, 2),
+    )
+    assert open_table(path, schema=PUBLIC).look(PUBLIC).against_facts == ()

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 from sfumato.errors import PrivacyError, SchemaError, TableError
@@ -230,21 +232,69 @@ def test_a_parent_counts_its_childrens_rows() -> None:
     assert dict(zip(found.cells.tolist(), found.counts.tolist(), strict=True)) == {0: 2, 1: 1, 3: 1}
 
 
+AMOUNTS = [
+    ("COUNT(*) FILTER (WHERE cost > 2)", [2, 0, 0]),
+    ("COUNT(*) + 1", [4, 2, 1]),
+    ("COUNT(DISTINCT cost)", [2, 1, 0]),
+    ("SUM(cost)", [7, 1, None]),
+    ("MAX(cost)", [3, 1, None]),
+    ("COALESCE(LAST(cost ORDER BY vid), 4)", [3, 1, 4]),
+    ("CASE WHEN BOOL_AND(cost > 0) THEN 3 ELSE 1 END", [3, 3, 1]),
+    ("MAX(LENGTH(note))", [2, None, None]),
+]
+
+
+@pytest.mark.parametrize(("sql", "wanted"), AMOUNTS)
+@pytest.mark.parametrize("as_csv", [False, True])
+def test_what_childrens_rows_amount_to_is_a_column_of_their_parent(
+    sql: str, wanted: list[int | None], as_csv: bool, tmp_path: Path
+) -> None:
+    """Of three persons with three visits, one and none; whose amount is missing falls out."""
+    rule = f"SELECT pid, {sql} AS many FROM visits GROUP BY pid"
+    many = {"attributes": {"many": {"type": "integer", "lower": 0, "upper": 9}}, "children": rule}
+    schema = group(3, persons=many, visits={"with_parents": [], "source": "visits.csv"}, codes={"with_parents": []})
+    visits = columns(
+        pid=[1, 1, 1, 2, 9, None], vid=[1, 2, 3, 4, 5, 6], kind=["a"] * 6, cost=[1, 3, 3, 1, 8, 8]
+    ).append_column("note", pa.array(["x", "ab", None, None, "abc", "abc"]))
+    base: dict[str, Any] = {"persons": columns(home=[1, 1, 1], pid=[1, 2, 3]), "visits": visits, **NONE}
+    if as_csv:  # whose values have no types
+        pa.csv.write_csv(visits, tmp_path / "visits.csv")
+        base["visits"] = tmp_path / "visits.csv"
+    found = counted(schema, base, "persons")
+    cells = Counter(one for one in wanted if one is not None)
+    assert dict(zip(found.cells.tolist(), found.counts.tolist(), strict=True)) == cells
+
+
+def test_a_child_too_has_columns_of_what_its_own_children_amount_to() -> None:
+    """Visits have the numbers of their codes; orphans, and codes of none, are in no number."""
+    rule = "SELECT vid, COUNT(*) FILTER (WHERE code = 'x') AS many, COUNT(*) AS all_codes FROM codes GROUP BY vid"
+    many = {"attributes": {"many": {"type": "integer", "lower": 0, "upper": 4}, **VISITS}, "children": rule}
+    many["attributes"]["visits"] = {"type": "integer", "lower": 0, "upper": 4, "column": "all_codes"}
+    schema = group(visits={**many, "with_parents": ["age"]}, codes={"with_parents": []})
+    assert schema.tables["visits"].counts == {"codes": "all_codes"}
+    base = people(home=[1, 1], pid=[1, 2], age=[3, 5]) | {
+        "visits": columns(pid=[1, 1, 2, 7], vid=[10, 20, 30, 40]),
+        "codes": columns(vid=[10, 10, 10, 30, 40, None], code=["x", "y", "x", "y", "x", "x"]),
+    }
+    found = counted(schema, base)
+    places = [np.unravel_index(cell, schema.tables["visits"].schema.domain.shape) for cell in found.cells.tolist()]
+    assert sorted(tuple(map(int, place)) for place in places) == [(0, 0, 3), (0, 1, 5), (2, 3, 3)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("SELECT pid, COUNT(*) + 1 AS visits FROM visits GROUP BY pid", "counts all rows of one table so far"),
-        ("SELECT pid, COUNT(kind) AS visits FROM visits GROUP BY pid", "counts all rows of one table so far"),
-        ("SELECT pid, COUNT(*) AS visits FROM visits WHERE vid > 3 GROUP BY pid", "counts all rows of one table"),
+        ("SELECT pid, kind AS visits FROM visits GROUP BY pid", "children has kind alone, of which a person has many"),
+        ("SELECT pid, COUNT(*) AS others FROM visits GROUP BY pid", "declare one as an attribute, with its bounds"),
         ("SELECT vid, COUNT(*) AS visits FROM codes GROUP BY vid", "a table that belongs to it"),
         ("SELECT COUNT(*) FROM visits", "tables.persons.children"),
     ],
 )
-def test_what_else_children_amount_to_is_refused_by_name(text: str, said: str) -> None:
+def test_what_children_cannot_amount_to_is_refused_by_name(text: str, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         group(persons={**COUNTED, "children": text}, visits={"with_parents": []}, codes={"with_parents": []})
 
 
 def test_a_number_of_children_is_no_column_of_the_children() -> None:
-    with pytest.raises(SchemaError, match="which persons counts"):
+    with pytest.raises(SchemaError, match="which persons makes of children"):
         group(persons=COUNTED, visits={"with_parents": ["visits"]}, codes={"with_parents": []})

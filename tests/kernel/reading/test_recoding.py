@@ -48,10 +48,8 @@ FORMS = {
         *["ROUND({n})", "ROUND({n}, 2)", "LEAST({n}, {n})", "GREATEST({n}, {n}, {n})", "COALESCE({n}, {n})"],
         *["NULLIF({n}, {n})", "CASE WHEN {b} THEN {n} WHEN {b} THEN {n} ELSE {n} END", "CASE WHEN {b} THEN {n} END"],
         *["CASE {s} WHEN 'a' THEN {n} WHEN {s} THEN 2 END", "LENGTH({s})", "EXTRACT(HOUR FROM {t})"],
-        *[
-            f"EXTRACT({part} FROM {{t}})"
-            for part in ["MINUTE", "DOW", "ISODOW", "DAY", "MONTH", "QUARTER", "YEAR", "WEEK"]
-        ],
+        *[f"EXTRACT({part} FROM {{t}})" for part in PARTS],
+        *["MOD({n}, {n})", "{n} % 7", "DATE_DIFF('hour', {t}, {t})", "DATE_DIFF('minute', {d}, {t})"],
         *["AGE_ON({d}, DATE '2026-01-01')", "AGE_ON({d}, {d})", "{d} - {d}"],
         *[f"DATE_DIFF('{unit}', {{d}}, {{d}})" for unit in ("day", "month", "year")],
     ],
@@ -192,6 +190,39 @@ def checked_against_python(engine, table, seed: int) -> None:
 def _numbered(found: pa.Table) -> pa.Table:
     place = pa.array([int(value) for value in found.column("place").to_pylist()])
     return found.set_column(0, "place", place)
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP"])
+def test_blanks_around_a_day_are_no_part_of_it(kind):
+    """DuckDB takes `2024-02-29 ` for a date and for no time."""
+    table = pa.table({"x": ["2024-02-29", "2024-02-29 ", " 2024-02-29\t", "2024-02-29 00:00 ", "2024-02-29 x"]})
+    engine = open_table(table).engine
+    sql = expression_sql(parse_expression(f"CAST(x AS {kind})"), {one.name: one for one in engine.columns}, engine)
+    found = engine.run(exp.Select(expressions=[named(sql, "v")]).from_(engine.table(), copy=False), [*engine.columns])
+    day = dt.date(2024, 2, 29) if kind == "DATE" else dt.datetime(2024, 2, 29)
+    assert found.column("v").to_pylist() == [day] * 4 + [None]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "wanted"),
+    [
+        ("MOD(x, y)", [(7, 3), (-7, 3), (7, -3), (2**52 - 1, 10), (6, 3), (5, 0)], [1, -1, 1, 5, 0, None]),
+        (
+            "DATE_DIFF('hour', x, y)",
+            [("2026-01-01 23:59", "2026-01-02 00:00"), ("2026-01-02", "2025-12-31 22:30"), ("x", "2026-01-01")],
+            [1, -26, None],
+        ),
+        ("DATE_DIFF('minute', x, y) / 60", [("2026-03-01 10:15", "2026-03-02 11:45")], [25.5]),
+    ],
+)
+def test_remainders_and_hours_are_what_sql_says(text, values, wanted):
+    table = pa.table(
+        {name: [str(value) for value in part] for name, part in zip("xy", zip(*values, strict=True), strict=True)}
+    )
+    engine = open_table(table).engine
+    sql = expression_sql(parse_expression(text), {one.name: one for one in engine.columns}, engine)
+    statement = exp.Select(expressions=[named(sql, "v")]).from_(engine.table(), copy=False)
+    assert engine.run(statement, [*engine.columns]).column("v").to_pylist() == wanted
 
 
 def test_postgresql_makes_the_same(tmp_path):

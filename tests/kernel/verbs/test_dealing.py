@@ -10,7 +10,7 @@ from curators import CENSUS, curator_of
 
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.verbs.pieces import FINEST, dealt_before
+from sfumato.kernel.verbs.partitioning import FINEST, dealt_before
 from sfumato.lab.audit.attacks.reference import dealt_out
 from sfumato.schema import Schema
 

@@ -19,7 +19,7 @@ from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.partitioning import MOST_CELLS, ROOM, UNITS, WindowMedians, cheapest, cutting, line_up
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.reference import WAYS, partition_law
-from sfumato.lab.audit.attacks.watching import Watched, watching
+from sfumato.lab.audit.attacks.tape import Watched, watching
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells
 from sfumato.schema import Schema
@@ -249,11 +249,14 @@ def test_a_single_cell_is_one_bucket():
 
 
 def test_it_is_quick():
-    """4,096 cells in a third of a second of CPU at most, with room for a slow machine; it takes 0.06 s on ours."""
+    """4,096 cells in a third of a second of CPU at most, the best of five; it takes 0.06 s on an idle machine."""
     plan, entropy = cutting(4096, Fraction(300), None, Fraction(1, 40), 1), TestingEntropy(1)
     counts = draw(Laplace(Fraction(30)), 4096, entropy) ** 2
     noise = [draw(plan.single, plan.candidates[0], entropy), draw(plan.longer, plan.candidates[1], entropy)]
-    start = process_time()
-    labels = cheapest(counts, plan, *noise)
-    assert process_time() - start < 0.3
+    taken = []
+    for _ in range(5):
+        start = process_time()
+        labels = cheapest(counts, plan, *noise)
+        taken.append(process_time() - start)
+    assert min(taken) < 0.3
     assert labels[0] == 0 and set(np.diff(labels).tolist()) <= {0, 1}

@@ -11,11 +11,12 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.kernel.verbs.measuring import LARGEST
 from sfumato.kernel.verbs.scores import Misfit
-from sfumato.kernel.verbs.thresholds import LARGEST_VALUE, above_noises, first_exceeding
+from sfumato.kernel.verbs.thresholds import above_noises, first_exceeding
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact_verbs import first_above_law
-from sfumato.lab.audit.attacks.watching import Watched, watching
+from sfumato.lab.audit.attacks.tape import Watched, watching
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells, Identity, Prefix, Scaled, Weighted
 from sfumato.schema import Schema
@@ -85,10 +86,10 @@ def test_every_cell_in_view_is_charged_the_whole_budget():
 def test_numbers_that_would_overflow_are_cut_off():
     values = np.array([2**63 - 1, 0])
     most = np.array([2**62 - 1, 2**62 - 1])
-    assert first_exceeding(values, LARGEST_VALUE, most, np.array([2**62 - 1])) is None
-    assert first_exceeding(values, LARGEST_VALUE - 1, most, np.array([2**62 - 1])) == 0
-    assert first_exceeding(values, -LARGEST_VALUE, -most, np.array([1 - 2**62])) == 0
-    assert first_exceeding(values[1:], -LARGEST_VALUE, -most[1:], np.array([1 - 2**62])) == 0
+    assert first_exceeding(values, LARGEST, most, np.array([2**62 - 1])) is None
+    assert first_exceeding(values, LARGEST - 1, most, np.array([2**62 - 1])) == 0
+    assert first_exceeding(values, -LARGEST, -most, np.array([1 - 2**62])) == 0
+    assert first_exceeding(values[1:], -LARGEST, -most[1:], np.array([1 - 2**62])) == 0
     assert first_exceeding(np.array([], dtype=int), 0, np.array([], dtype=int), np.array([0])) is None
 
 

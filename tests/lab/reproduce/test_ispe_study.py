@@ -16,7 +16,7 @@ from sfumato.lab.reproduce.ispe.release import (
     publish,
     rectangle_errors,
 )
-from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.closed_forms import least_squares
 from sfumato.queries import Tree
 
 

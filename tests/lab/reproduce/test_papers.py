@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.cli.app import app
+from sfumato.cli import COMMANDS
 from sfumato.lab.reproduce.studies import PAPERS
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = [one.name for one in app.registered_commands]
 PAGES = ROOT / "docs" / "papers"
 
 

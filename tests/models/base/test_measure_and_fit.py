@@ -11,13 +11,18 @@ from curators import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.least_squares.expected_error import expected_errors
-from sfumato.models.linear.hierarchical import hierarchical, hierarchical_strategy
-from sfumato.models.linear.matrix import matrix, matrix_strategy
-from sfumato.models.linear.wavelet import wavelet, wavelet_strategy
+from sfumato.models.linear.measure import (
+    HIERARCHICAL,
+    MATRIX,
+    WAVELET,
+    hierarchical_strategy,
+    matrix_strategy,
+    wavelet_strategy,
+)
 from sfumato.queries import default_workload
 from sfumato.schema import Schema
 
-MECHANISMS = [(hierarchical, hierarchical_strategy), (wavelet, wavelet_strategy), (matrix, matrix_strategy)]
+MECHANISMS = [(HIERARCHICAL.run, hierarchical_strategy), (WAVELET.run, wavelet_strategy), (MATRIX.run, matrix_strategy)]
 BUDGETS = [Budget.pure(Fraction(1, 3)), Budget.zcdp(Fraction(1, 50))]
 
 

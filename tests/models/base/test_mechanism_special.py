@@ -12,7 +12,7 @@ from curators import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
 from sfumato.lab.audit.attacks.replay import replay
-from sfumato.lab.audit.subjects.small_tables import neighbouring_tables
+from sfumato.lab.audit.subjects.subject import neighbouring_tables
 from sfumato.models import MECHANISMS, SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release, contents_of

@@ -10,8 +10,7 @@ from curators import curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models.base.measure_and_fit import designs
-from sfumato.models.linear.division import MECHANISM, division, division_strategy
-from sfumato.models.linear.laplace import laplace
+from sfumato.models.linear.measure import DIVISION, division, division_strategy, laplace
 from sfumato.queries import Predicates, Workload, default_workload
 from sfumato.schema import Schema
 
@@ -61,5 +60,5 @@ def test_refuses_what_laplace_refuses():
     large = Schema.from_dict(
         {"dataset": "t", "privacy_unit": "row", "attributes": {"x": {"type": "integer", "lower": 0, "upper": 1999}}}
     )
-    assert "--workload" in (MECHANISM.why_not(large, default_workload(large.domain)) or "")
-    assert MECHANISM.why_not(SCHEMA, HOT) is None
+    assert "--workload" in (DIVISION.why_not(large, default_workload(large.domain)) or "")
+    assert DIVISION.why_not(SCHEMA, HOT) is None

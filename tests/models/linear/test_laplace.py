@@ -10,7 +10,7 @@ from grid_tables import line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.models.linear.laplace import MOST_QUERIES, laplace, laplace_refuses, laplace_strategy
+from sfumato.models.linear.measure import MOST_QUERIES, laplace, laplace_refuses, laplace_strategy
 from sfumato.queries import AllRanges, Ranges, Weighted, Workload, default_workload
 
 

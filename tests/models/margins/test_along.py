@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.sums import sums_along
+from sfumato.models.margins.scales import sums_along
 from sfumato.models.margins.table import subsets, sum_out
 
 LARGEST = 50.0

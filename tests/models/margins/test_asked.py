@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.models.margins.scales import UsualQueries, together
 from sfumato.models.margins.shrinkage import Directions
-from sfumato.models.margins.sums import UsualQueries, together
 
 SHARE = np.array([0.1, 0.4, 0.2, 0.25, 0.05])
 

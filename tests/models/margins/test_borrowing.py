@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +13,10 @@ from sfumato.dbapi import connect
 from sfumato.errors import QueryError
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.margins.borrowing import Periods, borrowed, evened
+from sfumato.models.margins.borrowing import Periods, Sizes, borrowed, evened
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
+from sfumato.models.margins.table import Table
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.file.manifest import Guarantee
 from sfumato.releases.release import Release
@@ -113,6 +115,34 @@ def test_sizes_of_errors_are_those_of_all_periods_and_of_cells_that_jumped_their
     jumped = evened(alone, 2, known | {(0, 1): known[0, 1].forgetting(flags)})
     assert sizes(jumped)[1] == pytest.approx(sizes(alone[2])[1], rel=1e-2)
     assert sizes(jumped)[0] != pytest.approx(sizes(alone[2])[0], rel=1e-2)
+
+
+def test_the_series_tells_how_large_errors_are_and_what_recurs(alone):
+    """Claims four times too large are seen, too small ones hardly: what they leave counts as change between periods.
+
+    An error of all periods is seen to recur.
+    """
+
+    def looked(contents: list[Margins]) -> Sizes:
+        sizes = Sizes(periods := Periods.of(contents), contents)
+        periods.predicted(len(contents) // 2, sizes.look)
+        return sizes
+
+    def changed(content: Margins, times: float, more: float) -> Margins:
+        tables = dict(content.tables["count"])
+        for places in [(0, 1), (0, 2), (1, 2)]:
+            table = tables[places]
+            turned = more * np.where(np.indices(table.estimate.shape).sum(axis=0) % 2 == 0, 1.0, -1.0)
+            tables[places] = Table(places, table.estimate + turned, times * table.noise, times * table.model)
+        return replace(content, tables={**content.tables, "count": tables})
+
+    usual = looked(alone)
+    assert 0.5 <= usual.beside_claimed <= 2.0 and 0.0 <= usual.recurring < 0.5
+    wide, narrow = (looked([changed(each, times, 0.0) for each in alone]) for times in (4.0, 0.25))
+    assert wide.beside_claimed < 0.75 * usual.beside_claimed and narrow.beside_claimed > usual.beside_claimed > 1.0
+    always = looked([changed(each, 1.0, 12.0) for each in alone])
+    assert always.recurring > usual.recurring + 0.2
+    assert looked(alone[:2]).recurring == pytest.approx(0.1, abs=0.1)  # two periods tell little
 
 
 def test_differences_and_sums_of_leaning_months_know_what_they_share(alone):

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.claims import ALL, Claims
+from sfumato.models.margins.calibration import ALL, Claims
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.scales import LEVELS, Scaled, Spreads
 from sfumato.models.margins.table import Table, subsets, sum_kinds, sum_out

@@ -8,16 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from sfumato.models.margins.forecast import (
-    MOST_IN_THREES,
-    MOST_TESTED,
-    NOISES,
-    WHOLE,
-    Misfits,
-    foretell,
-    threes_to_test,
-)
 from sfumato.models.margins.table import independent
+from sfumato.models.margins.views import MOST_IN_THREES, MOST_TESTED, NOISES, WHOLE, Misfits, foretell, threes_to_test
 
 MARGINS = [np.array([600.0, 300.0, 100.0]), np.full(4, 250.0), np.array([900.0, 100.0])]
 

@@ -7,8 +7,8 @@ from math import sqrt
 import pytest
 
 from sfumato.kernel.budget import Budget, Cost
-from sfumato.models.margins.forecast import FOR_TABLES, Forecast, foresee
 from sfumato.models.margins.measure import MECHANISM
+from sfumato.models.margins.views import FOR_TABLES, Forecast, foresee
 from sfumato.queries import AllRanges, Identity, Ranges, Stack, Total, default_workload
 from sfumato.queries.kron import over
 from sfumato.schema import Schema

@@ -17,7 +17,7 @@ from sfumato.errors import SfumatoError
 from sfumato.kernel import opening
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.linear.hierarchical import hierarchical
+from sfumato.models.linear.measure import HIERARCHICAL
 from sfumato.models.margins.joining import join_counts
 from sfumato.models.margins.measure import MECHANISM, Settings, margins
 from sfumato.models.margins.shrinkage import MOST_CELLS
@@ -130,7 +130,7 @@ def test_three_way_tables_beat_independence_and_a_tree_over_all_cells():
         content = released(schema, counts, Budget.pure(1), seed)
         mine = mean_distance(lambda t, made=content: table_along(made, *t))
         curator = curator_of(schema, counts, epsilon=1, entropy=TestingEntropy(seed))
-        cells = np.asarray(hierarchical(curator, schema, Budget.pure(1)).cells()).reshape(sizes)
+        cells = np.asarray(HIERARCHICAL.run(curator, schema, Budget.pure(1), None).cells()).reshape(sizes)
         tree = mean_distance(lambda t, made=cells: sum_out(made, t, axes))
         assert mine < 0.35 * apart and mine < 0.5 * tree
 

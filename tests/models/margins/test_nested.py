@@ -11,8 +11,7 @@ from scipy.stats import binom
 
 import sfumato as sf
 from sfumato.errors import QueryError, ReleaseFileError
-from sfumato.models.margins.hierarchy import coarse, hierarchies, unevenness, values_below
-from sfumato.models.margins.nested import NestedMargins
+from sfumato.models.margins.nested import NestedMargins, coarse, hierarchies, unevenness, values_below
 
 VALUES, GROUPS, ROWS = 900, 30, 60_000
 OF = np.arange(VALUES) * GROUPS // VALUES

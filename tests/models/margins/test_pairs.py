@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.shrinkage import MOST_VALUES, all_pairs, fit_margins, mediated
-from sfumato.models.margins.table import independent, sum_out
+from sfumato.models.margins.shrinkage import MOST_VALUES, all_pairs, fit_margins, mediated, predicted_anew
+from sfumato.models.margins.table import Table, independent, sum_out
 
 ROWS = 30_000.0
 
@@ -105,6 +105,28 @@ def test_they_have_the_margins_and_are_nearer_than_noise_and_than_independence()
         off["noisy"] += np.abs(noisy[pair][0] - each).sum()
         off["independent"] += np.abs(product(one_way, pair) - each).sum()
     assert off["found"] < 0.8 * off["noisy"] and off["found"] < 0.5 * off["independent"]
+
+
+def test_pairs_are_predicted_anew_from_pairs_that_contrasts_corrected():
+    """0 goes with 1 and 1 with 2. Only 1 with 2 was measured: once 0 with 1 is known, 0 with 2 follows."""
+    one_way, pairs = known_of(chain((6, 5, 7), 3))
+
+    def tables(**corrected):
+        known = {pair: product(one_way, pair) for pair in pairs} | {(1, 2): pairs[1, 2]} | corrected.get("by", {})
+        return {pair: Table(pair, each, each, each) for pair, each in known.items()}
+
+    off = {}
+    for by in ({}, {(0, 1): pairs[0, 1]}):
+        found = predicted_anew(one_way, tables(by=by), [(0, 2)], {}, {})
+        assert list(found) == [(0, 2)] and not found[0, 2].noise.any()
+        assert np.allclose(found[0, 2].estimate.sum(axis=1), one_way[0], rtol=1e-3)
+        off[len(by)] = np.abs(found[0, 2].estimate - pairs[0, 2]).sum()
+    assert off[1] < 0.4 * off[0]
+    possible = np.ones((6, 7), dtype=bool)
+    possible[2, 3] = False
+    assert predicted_anew(one_way, tables(), [(0, 2)], {(0, 2): possible}, {})[0, 2].estimate[2, 3] == 0.0
+    long = [np.full(MOST_VALUES + 1, ROWS / (MOST_VALUES + 1)), *one_way[1:]]
+    assert predicted_anew(long, tables(), [(0, 2)], {}, {}) == {}  # stays as it was
 
 
 def test_attributes_of_too_many_values_are_taken_cell_by_cell():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.joining import join_unbiased
-from sfumato.models.margins.views import Observed, parts
+from sfumato.models.margins.joining import Observed, join_unbiased, parts
 
 GENERATOR = np.random.default_rng(3)
 

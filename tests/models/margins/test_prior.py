@@ -14,11 +14,11 @@ from sfumato.errors import MechanismError, ReleaseFileError, SchemaError, Sfumat
 from sfumato.kernel.budget import Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.cells.cells import MECHANISM as CELLS
+from sfumato.models.cells.cells import CELLS
+from sfumato.models.margins.borrowing import Shared, lean_on_prior
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
-from sfumato.models.margins.prior import Shared, lean_on_prior
-from sfumato.public.comparison.compare import compare
+from sfumato.public.comparison import compare
 from sfumato.queries import default_workload
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.shrinkage import all_pairs, larger_tables
-from sfumato.models.margins.sparse import by_ratios, determined
+from sfumato.models.margins.shrinkage import all_pairs, by_ratios, determined, larger_tables
 from sfumato.models.margins.table import Table
 
 DEVIATION = 20.0

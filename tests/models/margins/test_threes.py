@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.threes import SINGLE, Few, join_few
+from sfumato.models.margins.joining import SINGLE, Few, join_few
 
 ROWS = 5000.0
 SIDES = ((0, 1), (0, 2), (1, 2))

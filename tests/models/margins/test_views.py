@@ -7,8 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.models.margins.forecast import NOISES, Foretold, Misfits, foretell
-from sfumato.models.margins.views import MOST_ATTRIBUTES, MOST_CELLS, Search
+from sfumato.models.margins.views import MOST_ATTRIBUTES, MOST_CELLS, NOISES, Foretold, Misfits, Search, foretell
 
 
 def best(margins: list[np.ndarray], misfits: dict, budget: float, pure: bool = True, elsewhere: float = 0.0):

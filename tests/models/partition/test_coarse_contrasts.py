@@ -18,9 +18,7 @@ from sfumato.models.calibration.block_counts import Blocks
 from sfumato.models.calibration.first_stage import blocks_of_all
 from sfumato.models.linear.fit import LinearFit
 from sfumato.models.partition.coarse_contrasts import CoarseFit
-from sfumato.models.partition.kdtree import kdtree
-from sfumato.models.partition.search import split_by_tree
-from sfumato.models.partition.two_stage import both_used
+from sfumato.models.partition.search import both_used, kdtree, split_by_tree
 from sfumato.queries import Identity
 from sfumato.schema import Schema
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
-from sfumato.domain.hilbert import along_curve, curve_order
 from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw
 from sfumato.measurement import Laplace
+from sfumato.models.partition.dawa import along_curve, curve_order
 from sfumato.models.partition.ispe import noise_left, smooth
 from sfumato.models.partition.search import grow_buckets, halving_order, in_quarters, split_by_tree
 

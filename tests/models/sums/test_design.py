@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.models.sums.posterior import Effects
-from sfumato.models.sums.shares import QueryKinds, of_anything, of_effects, precisions
-from sfumato.models.sums.tables import Table
+from sfumato.models.sums.measure import QueryKinds, of_anything, of_effects, precisions
+from sfumato.models.sums.posterior import Effects, Table
 
 SIDES = (10, 20)
 TABLES = [Table(SIDES, (1, 1)), Table(SIDES, (10, 1)), Table(SIDES, (1, 20)), Table(SIDES, SIDES)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.models.sums.posterior import ANYWHERE, Seen, expected, learned
-from sfumato.models.sums.tables import Table
+from sfumato.models.sums.posterior import ANYWHERE, Seen, Table, expected, learned
 
 SIDES = (20, 40)
 TABLES = [Table(SIDES, (1, 1)), Table(SIDES, (20, 1)), Table(SIDES, (1, 40)), Table(SIDES, SIDES)]

@@ -10,7 +10,7 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.lab.audit.attacks.replay import replay
-from sfumato.lab.audit.subjects.small_tables import Row, small_schema
+from sfumato.lab.audit.subjects.subject import Row, small_schema
 from sfumato.models.linear.fit import LinearFit
 from sfumato.models.sums.fit import AveragesFit
 from sfumato.models.sums.measure import sums_by_region

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.sums.posterior import Effects, Posterior, Seen
-from sfumato.models.sums.tables import Table
+from sfumato.models.sums.posterior import Effects, Posterior, Seen, Table
 
 SIDES = (3, 10)
 ROWS = Table(SIDES, (3, 1))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.sums.posterior import Effects, expected
-from sfumato.models.sums.shares import MOST_LOST, Problem, QueryKinds, of_anything, of_effects, precisions
-from sfumato.models.sums.tables import Table
+from sfumato.models.sums.measure import MOST_LOST, Problem, QueryKinds, of_anything, of_effects, precisions
+from sfumato.models.sums.posterior import Effects, Table, expected
 
 SIDES = (10, 20)
 TABLES = [Table(SIDES, (1, 1)), Table(SIDES, (10, 1)), Table(SIDES, (1, 20)), Table(SIDES, SIDES)]

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.domain import Axis, Domain
 from sfumato.errors import QueryError
-from sfumato.models.sums.tables import MOST_IN_ALL, Table, candidates, chain, part_of
+from sfumato.models.sums.posterior import MOST_IN_ALL, Table, candidates, chain, part_of
 from sfumato.queries import Identity, Kron, Prefix, Ranges, Total
 
 

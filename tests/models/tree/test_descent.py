@@ -8,7 +8,7 @@ import numpy as np
 from sure_coverage import most_misses
 
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.tree.guaranteed import Descent, rounds_of
+from sfumato.models.tree.fit import Descent, rounds_of
 from sfumato.queries import Ranges
 
 SCALE = 3

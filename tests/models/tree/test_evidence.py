@@ -43,5 +43,5 @@ def test_a_node_that_was_not_measured_says_nothing_of_itself():
 
 def test_the_even_share_is_that_of_the_cells():
     found = evidence(sizes=(1, 2, 3, 4))
-    assert found.even(0, np.array([0])) == pytest.approx([0.3])
-    assert found.even(1, np.array([0, 1])) == pytest.approx([1 / 3, 3 / 7])
+    assert found.even[0] == pytest.approx([0.3])
+    assert found.even[1] == pytest.approx([1 / 3, 3 / 7])

@@ -11,8 +11,17 @@ from shaped_tables import CELLS, SHAPES, X, coverage, line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.weights.measure import measure_total, rounds_for, sampled, shape_refuses, with_rest
-from sfumato.models.weights.mwem import MECHANISM, SETTINGS, Settings, mwem
+from sfumato.models.weights.measure import (
+    CANDIDATES,
+    MWEM,
+    Candidates,
+    measure_total,
+    mwem,
+    rounds_for,
+    sampled,
+    shape_refuses,
+    with_rest,
+)
 from sfumato.queries import AllRanges, Identity, Kron, Scaled, Total, Weighted, Workload, default_workload
 
 
@@ -20,7 +29,7 @@ def test_spends_exactly_its_budget_with_measures_and_several_rows_per_person():
     schema = line(contributions=3, measures={"m": {"lower": 0, "upper": 10, "missing": "drop"}})
     for rounds in (None, 1, 7):
         curator = curator_of(schema, SHAPES["smooth"], epsilon=Fraction(3, 7))
-        cube = mwem(curator, schema, Budget.pure(Fraction(3, 7)), settings=Settings(rounds=rounds))
+        cube = mwem(curator, schema, Budget.pure(Fraction(3, 7)), settings=Candidates(rounds=rounds))
         assert curator.charge.fullest == curator.charge.limit == Fraction(1, 7)
         assert [fit.of for fit in cube.fits] == ["count", "m"]
 
@@ -52,7 +61,7 @@ def test_intervals_hold_as_many_of_the_workloads_queries_as_they_say(shape):
 def test_an_estimate_that_is_wrong_knows_it():
     """One round cannot learn a sparse table: errors must grow to what is missed, not to what noise there is."""
     fit = mwem(
-        curator_of(line(), SHAPES["sparse"], epsilon=1000), line(), Budget.pure(1000), settings=Settings(rounds=1)
+        curator_of(line(), SHAPES["sparse"], epsilon=1000), line(), Budget.pure(1000), settings=Candidates(rounds=1)
     ).fits[0]
     misses = np.abs(AllRanges(CELLS) @ (fit.estimate - SHAPES["sparse"]))
     assert misses.mean() > 100
@@ -73,9 +82,9 @@ def test_more_rows_are_worth_more_rounds():
         schema = line(cells)
         curator = curator_of(schema, [rows] + [0] * (cells - 1), epsilon=100)
         total = measure_total(curator, Budget.pure(100)).estimate[0]
-        return rounds_for(total, Budget.pure(1), 1, cells, SETTINGS)
+        return rounds_for(total, Budget.pure(1), 1, cells, CANDIDATES)
 
-    assert [rounds(rows) for rows in (0, 10**4, 10**8)] == [4, 25, SETTINGS.most]
+    assert [rounds(rows) for rows in (0, 10**4, 10**8)] == [4, 25, CANDIDATES.most]
     assert rounds(10**8, cells=2**20) < 12  # over many cells a round takes long
 
 
@@ -104,7 +113,7 @@ def test_refuses_what_no_shape_can_be_learned_for():
     fractions = Workload(("w",), (Weighted(np.full((1, CELLS), 0.5)),))
     assert "whole numbers" in (shape_refuses(line(), fractions) or "")
     huge = line(2**23)
-    assert "hierarchical" in (MECHANISM.why_not(huge) or "")
+    assert "hierarchical" in (MWEM.why_not(huge) or "")
 
 
 def test_weights_other_than_one_are_measured_and_paid_for():

@@ -11,7 +11,7 @@ from shaped_tables import CELLS, SHAPES, coverage, line
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.models.weights.pmw import Settings, pmw, search_noise
+from sfumato.models.weights.measure import Stream, pmw, search_noise
 from sfumato.queries import AllRanges
 
 
@@ -33,7 +33,7 @@ def test_pays_only_for_queries_that_it_answers_badly():
     even, scales = np.full(CELLS, 10**6), set()
     for seed in range(20):
         curator = curator_of(line(), even, entropy=TestingEntropy(seed))
-        scales.add(pmw(curator, line(), Budget.pure(1), settings=Settings(rounds=1)).fits[0].inner.misfit.noise.scale)
+        scales.add(pmw(curator, line(), Budget.pure(1), settings=Stream(rounds=1)).fits[0].inner.misfit.noise.scale)
     assert scales == {600 / Fraction(1, 20), 600 / Fraction(5, 20)}
 
 

@@ -99,6 +99,7 @@ def test_nothing_in_text_or_records_steers_a_reader(released):
 
 def test_starting_python_loads_no_certificates():
     code = (
-        "import sys, sfumato.cli.app; assert not [m for m in sys.modules if 'cryptography' in m or 'certificates' in m]"
+        "import sys, sfumato.cli; sfumato.cli.application(); "
+        "assert not [m for m in sys.modules if 'cryptography' in m or 'certificates' in m]"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

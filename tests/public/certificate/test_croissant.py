@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.public.certificate.croissant import CONFORMS
+from sfumato.public.certificate.record import CONFORMS
 
 FACTS = {"curator": "Office", "published": "2026-01-31", "license": "CC-BY-4.0", "url": "https://example.org/t"}
 REQUIRED = ("@context", "@type", "conformsTo", "description", "license", "name", "url", "creator", "datePublished")

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from accessibility import complaints
+from drawn_areas import quarters
 from exploring import HOSTILE
 
 import sfumato as sf
@@ -47,7 +49,8 @@ def page_file(tmp_path_factory) -> Path:
     )
     made = sf.release(table, sf.Schema.from_dict(SCHEMA), epsilon=1, mechanism="margins", ledger=folder / "ledger")
     path = folder / "survey.html"
-    path.write_text(sf.report(made.save(folder / "survey.sfumato")), encoding="utf-8")
+    areas = quarters(folder / "regions.geojson", ["North", "South", "East", "Islands"])
+    path.write_text(sf.report(made.save(folder / "survey.sfumato"), maps={"region": areas}), encoding="utf-8")
     return path
 
 
@@ -84,6 +87,14 @@ def test_it_opens_from_disk_and_fits(browser, page_file, theme, width):
         assert page.locator("svg.picture").count() >= 5
         PICTURES.mkdir(exist_ok=True)
         page.screenshot(path=PICTURES / f"report-{'phone-' * (width < 400)}{theme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(browser, page_file, theme):
+    """With what is folded away unfolded."""
+    with Reading(browser, page_file, theme=theme) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert complaints(page) == []
 
 
 def test_labels_that_are_out_to_do_harm_are_text(browser, page_file):

@@ -11,9 +11,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.answers.results import Estimate
-from sfumato.public.report.attributes import attributes
 from sfumato.public.report.distributions import cut, distribution_of
 from sfumato.public.report.pictures import as_file, columns, line
+from sfumato.public.report.report import attributes
 from sfumato.schema import Schema
 
 COUNTS = [Estimate(value, 3.0, value - 6, value + 6, 0.95, 3.0) for value in (90.0, 1200.0, 800.0, 30.0)]

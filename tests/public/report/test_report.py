@@ -162,3 +162,29 @@ def test_a_series_is_drawn_as_a_line_and_a_missed_month_is_no_month_without_visi
     (card,) = re.findall(r"<article.*?</article>", page, re.S)[:1]
     assert card.count("<polyline") == 2 and card.count("<circle") == 3 and ">2026-03<" not in card
     assert "Over time, a line runs in the band" in page
+    words = re.sub(r"<[^>]*>", "", page)
+    assert "rows (3 periods, 2026-01 to 2026-04). The table of each period was measured once" in words
+    assert "any one row in a month" in words
+
+
+def test_columns_have_the_names_and_units_that_the_schema_gives_them(tmp_path):
+    rng = np.random.default_rng(3)
+    age = rng.integers(0, 4, 4000)
+    told = {"label": "Age at <visit>", "unit": "years", "description": "On the day itself."}
+    schema = {
+        "dataset": "visits",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 9},
+        "attributes": {
+            "agevis": {"type": "integer", "lower": 0, "upper": 3, **told},
+            "ill": {"type": "boolean", "label": "Was ill"},
+        },
+    }
+    table = pa.table({"agevis": age, "ill": age > 1})
+    made = sf.release(table, sf.Schema.from_dict(schema), 3, ledger=tmp_path / "ledger")
+    page = sf.report(made.save(tmp_path / "visits.sfumato"))
+    assert "<h3><bdi>Age at &lt;visit&gt;</bdi></h3>" in page and "Rows by Age at &lt;visit&gt;" in page
+    assert "whole numbers in 4 steps, in years" in page and "On the day itself." in page
+    assert "Column <code><bdi>agevis</bdi></code>." in page
+    assert re.search(r"<h3><bdi>(Was ill|Age at &lt;visit&gt;)</bdi> and <bdi>", page)
+    assert "<bdi>agevis</bdi></h3>" not in page

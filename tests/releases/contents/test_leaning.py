@@ -163,11 +163,37 @@ def test_intervals_of_leaning_cells_hold():
     assert np.mean(hits) == pytest.approx(0.95, abs=0.048)
 
 
-def test_leaning_cubes_are_asked_as_of_a_period_and_know_what_they_share(alone):
+def _series(contents) -> Release:
     guarantee = Guarantee(Fraction(1), "a person in a month", "one person", "as stated")
-    releases = [Release(each, "cells", guarantee, private=True) for each in alone[:4]]
+    releases = [Release(each, "cells", guarantee, private=True) for each in contents]
     parts = [Part(n, f"2026-{n:02}", lambda r=r: r) for n, r in enumerate(releases, start=1)]
-    series = Release(SeriesContent.of(parts), "cells", guarantee, private=True)
+    return Release(SeriesContent.of(parts), "cells", guarantee, private=True)
+
+
+def test_intervals_of_leaning_months_and_of_their_changes_hold_together(alone):
+    series, counts = _series(alone[:4]), "SELECT period, COUNT(*) AS n FROM t WHERE a = 'x' GROUP BY period"
+    for sql in (counts, f"SELECT period, n - LAG(n) OVER (ORDER BY period) AS n FROM ({counts}) AS g"):
+        answers = [series.query(sql, as_of="2026-04", simultaneous=each) for each in (False, True)]
+        assert any("hold together with 95 % confidence" in note for note in answers[1].notes)
+        for (_, one), (_, wide) in list(zip(*(each.rows for each in answers), strict=True))[1:]:
+            assert wide.high - wide.low > 1.1 * (one.high - one.low) and wide.low <= one.value <= wide.high
+
+
+def test_parts_that_cannot_lean_say_so(alone):
+    rho = Cost.stated(1, "1e-9").budget
+    curators = [
+        curator_of(_schema(), each, rho=rho.amount, entropy=TestingEntropy(n)) for n, each in enumerate(_counts(1)[:2])
+    ]
+    series = _series([find_mechanism("residual").run(each, _schema(), rho, None) for each in curators])
+    sql = "SELECT COUNT(*) FROM t WHERE a = 'x'"
+    asked = series.query(sql, as_of="2026-02")
+    assert any(note.startswith("2026-01, 2026-02 cannot lean on other periods") for note in asked.notes)
+    assert asked.rows == series.query(sql).rows
+    assert not any("lean" in note for note in series.query(sql).notes)
+
+
+def test_leaning_cubes_are_asked_as_of_a_period_and_know_what_they_share(alone):
+    series = _series(alone[:4])
     counts = [f"COUNT(*) FILTER (WHERE period = '2026-{month:02}')" for month in (1, 2)]
     asked = [*counts, f"{counts[1]} - {counts[0]}", f"{counts[1]} + {counts[0]}"]
     for groups in ("a, c", "b"):

@@ -14,6 +14,7 @@ from months import MONTHS, months_of, part_of, schema_of, series_of, visits
 from sfumato.answers.parts import RECURS
 from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError, ReleaseFileError
+from sfumato.public.comparison import compare
 from sfumato.releases.contents.series import Part, SeriesContent
 from sfumato.releases.release import Release
 
@@ -230,7 +231,10 @@ def test_a_schema_may_grow():
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("SELECT COUNT(*) FROM visits WHERE sex = 'F'", "sex was not yet a column; add WHERE period >= '2026-02'"),
+        (
+            "SELECT COUNT(*) FROM visits WHERE sex = 'F'",
+            "when 2026-01 was published, sex was not yet a column; add WHERE period >= '2026-02'",
+        ),
         ("SELECT ward, COUNT(*) FROM visits GROUP BY ward", "eye was not yet a value of ward; add WHERE period >= "),
         ("SELECT COUNT(*) FROM visits WHERE ward <> 'heart'", "eye was not yet a value of ward"),
     ],
@@ -242,6 +246,22 @@ def test_a_part_that_cannot_answer_says_so(sql, says):
         "'2026-02' WHERE", "'2026-02' AND"
     )
     assert grown().query(later).rows
+
+
+def test_rows_are_drawn_of_the_periods_that_have_every_column():
+    rows = grown().sample(50, where="period >= '2026-02-01' AND sex = 'F'")
+    assert {str(day)[:7] for day in rows["period"].to_pylist()} == {"2026-02"} and set(rows["sex"].to_pylist()) == {"F"}
+    for where in (None, "age < 20", "sex = 'F'", "period <= '2026-02-10'"):
+        with pytest.raises(QueryError, match=r"2026-01 has no sex yet, .* ask for rows of later periods"):
+            grown().sample(50, where=where)
+
+
+def test_a_comparison_says_which_periods_it_is_of():
+    (february,) = (part.release for part in grown().content.parts if part.period == "2026-02")
+    notes = compare(grown(), february).notes
+    assert "first: sums over 2026-02, without 2026-01, which has not yet every column and value" in notes
+    january = months_of("cells")[0]
+    assert "first: sums over 3 periods, 2026-01 to 2026-04" in compare(series_of(months_of("cells")), january).notes
 
 
 def test_values_that_were_counted_as_other_stay_there():

@@ -11,8 +11,8 @@ from hospital import LINKS, linked, linked_file, parts_of
 
 from sfumato.errors import QueryError, ReleaseFileError, SignatureError
 from sfumato.public.certificate.record import certificate
-from sfumato.public.combination.combine import combine
-from sfumato.public.comparison.compare import compare
+from sfumato.public.combination import combine
+from sfumato.public.comparison import compare
 from sfumato.public.report.report import report
 from sfumato.releases.file.artifact import TABLES_FILE, Entry, directory_of, is_linked, is_series
 from sfumato.releases.file.linked import TableRecord, open_linked, write_linked

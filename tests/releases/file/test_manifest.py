@@ -21,6 +21,7 @@ from sfumato.releases.file.manifest import (
     parse_manifest,
 )
 from sfumato.releases.file.records import (
+    LONG,
     GaussianRecord,
     LaplaceRecord,
     canonical,
@@ -203,6 +204,21 @@ def test_the_same_content_in_another_spelling_is_refused():
     for other in (RAW + b"\n", RAW.replace(b"  ", b" ", 1), RAW.replace("é".encode(), b"\\u00e9"), RAW[:-1]):
         assert json.loads(other) == json.loads(RAW)
         refused(other, "changed after publication")
+
+
+def test_very_long_lists_may_stand_as_early_files_have_them():
+    content = json.loads(RAW)
+    del content["digest"]
+    content["schema"]["attributes"]["a"]["values"] = values = list(range(LONG + 1))
+
+    def signed(*, digest_at_once, at_once):
+        digest = hashlib.sha256(canonical(content, at_once=digest_at_once)).hexdigest()
+        return canonical({**content, "digest": digest}, at_once=at_once)
+
+    for at_once in (True, False):
+        manifest, _ = parse_manifest(signed(digest_at_once=at_once, at_once=at_once))
+        assert manifest.schema["attributes"]["a"]["values"] == values
+        refused(signed(digest_at_once=at_once, at_once=not at_once), "changed after publication")
 
 
 @pytest.mark.parametrize(

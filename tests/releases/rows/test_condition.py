@@ -22,8 +22,8 @@ from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.releases.rows import condition
+from sfumato.releases.rows.coding import codes_in
 from sfumato.releases.rows.condition import Chosen, rows_under
-from sfumato.releases.rows.encode import codes_in
 from sfumato.releases.rows.model import Grouping, RandomNumbers
 from sfumato.schema import Schema
 from sfumato.sql import compile_where

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.releases.rows.encode import read_csv
+from sfumato.releases.rows.coding import read_csv
 from sfumato.schema import Schema
 
 PLAIN = {

@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pyarrow as pa
 
-from sfumato.releases.rows.decode import Decoder, column_types
+from sfumato.releases.rows.coding import Decoder, column_types
 from sfumato.releases.rows.model import Block, RandomNumbers
 from sfumato.schema import Schema
 

@@ -11,7 +11,7 @@ from sfumato.errors import QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.models import MECHANISMS
 from sfumato.queries import Identity, Workload
-from sfumato.releases.rows.decode import BATCH, draw_batches
+from sfumato.releases.rows.coding import BATCH, draw_batches
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -26,7 +26,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import MECHANISMS
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
-from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.coding import draw_blocks
 from sfumato.releases.rows.model import Block, RandomNumbers
 from sfumato.releases.rows.raking import ends_of, without_negatives
 from sfumato.schema import Schema

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from sfumato.errors import QueryError, TableError
-from sfumato.releases.rows.encode import NOWHERE, codes_in, read_rows
+from sfumato.releases.rows.coding import NOWHERE, codes_in, read_rows
 from sfumato.schema import Schema
 
 SCHEMA = Schema.from_dict(

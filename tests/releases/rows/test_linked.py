@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hospital import LINKS, linked_once
 
-from sfumato.releases.rows.linked import draw_linked
+from sfumato.releases.rows.from_parts import draw_linked
 
 LINKED = (
     "SELECT COUNT(*), SUM((p.age = v.age AND p.region = v.region AND p.household_id = v.household_id)::INT) "

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.releases.rows.decode import draw_blocks
+from sfumato.releases.rows.coding import draw_blocks
 from sfumato.releases.rows.from_cells import RowsOfListedCells
 from sfumato.releases.rows.model import Grouping, RandomNumbers
 from sfumato.schema import Schema

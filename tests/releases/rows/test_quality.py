@@ -5,7 +5,7 @@ from curators import curator_of
 
 from sfumato.kernel.budget import Budget
 from sfumato.models import MECHANISMS
-from sfumato.releases.rows.to_file import Tally
+from sfumato.releases.rows.write import Tally
 
 
 def test_what_chance_would_do_is_what_it_does(census):

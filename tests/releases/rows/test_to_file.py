@@ -9,13 +9,11 @@ import pytest
 
 from sfumato.kernel.counts import Rows
 from sfumato.kernel.reading.table import open_table
-from sfumato.releases.rows.decode import Decoder
-from sfumato.releases.rows.encode import codes_in, read_rows
+from sfumato.releases.rows.coding import Decoder, codes_in, read_rows
 from sfumato.releases.rows.from_cells import RowsOfCells
 from sfumato.releases.rows.model import Block, RandomNumbers
 from sfumato.releases.rows.ordered_values import Numbers
-from sfumato.releases.rows.to_file import draw_to_file
-from sfumato.releases.rows.write import rows_file
+from sfumato.releases.rows.write import draw_to_file, rows_file
 from sfumato.schema import Schema
 from sfumato.schema.dialect import PLAIN
 

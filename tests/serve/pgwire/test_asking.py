@@ -12,11 +12,9 @@ import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.serve.pgwire.asking import Answer, Asked, answer
 from sfumato.serve.pgwire.catalogue.tables import Catalogue, Who
-from sfumato.serve.pgwire.parameters import Given
-from sfumato.serve.pgwire.protocol import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, Failure
+from sfumato.serve.pgwire.protocol import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, Failure, Given
 from sfumato.serve.web.questions import Query
-from sfumato.serve.web.requests import Refusal
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Refusal, Shelf
 
 ME = Who("me", "db")
 HOW = Query(sql="-")

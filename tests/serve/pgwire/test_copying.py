@@ -10,7 +10,7 @@ import pytest
 from exploring import HOSTILE
 from raw_wire import EXECUTE, SYNC, Raw, bind, code, kinds, parse
 
-from sfumato.serve.pgwire.copying import Copy, copied_rows, read_copy
+from sfumato.serve.pgwire.commands import Copy, copied_rows, read_copy
 from sfumato.serve.pgwire.protocol import BOOL, DATE, FLOAT8, INT8, TEXT, Failure
 
 PLACES = 'SELECT "<b>place</b>" AS place, COUNT(*) AS n FROM harm GROUP BY "<b>place</b>"'

@@ -11,7 +11,7 @@ from raw_wire import EXECUTE, SYNC, Raw, bind, code, kinds, parse
 from sfumato.serve.pgwire.asking import Answer, Asked, pack_answer
 from sfumato.serve.pgwire.catalogue.tables import Who
 from sfumato.serve.pgwire.commands import read_command
-from sfumato.serve.pgwire.cursors import Cursor
+from sfumato.serve.pgwire.extended import Cursor
 from sfumato.serve.pgwire.protocol import INT8
 from sfumato.serve.web.questions import Query
 

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 
-from sfumato.serve.pgwire.parameters import Given, decoded
 from sfumato.serve.pgwire.protocol import (
     BOOL,
     DATE,
@@ -21,8 +20,10 @@ from sfumato.serve.pgwire.protocol import (
     TEXTS,
     TIMESTAMP,
     Failure,
+    Given,
     as_binary,
     as_text,
+    decoded,
     type_of,
 )
 

@@ -10,8 +10,8 @@ from exploring import InProcess, desk_for, wire
 from raw_wire import Raw, code, kinds
 from waiting import wait_until
 
-from sfumato.serve.pgwire import listening
 from sfumato.serve.pgwire import packets as frames
+from sfumato.serve.pgwire import session as listening
 from sfumato.serve.web.answering import Desk
 
 COUNT = b"SELECT COUNT(*) AS n FROM survey\0"

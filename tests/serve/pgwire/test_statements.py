@@ -6,10 +6,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import QueryError
-from sfumato.serve.pgwire.parameters import Given, decoded
-from sfumato.serve.pgwire.protocol import INT8S, Failure
+from sfumato.serve.pgwire.protocol import INT8S, Failure, Given, decoded
 from sfumato.serve.pgwire.statements import as_release_reads_it, places_of, put_values, release_asked
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Shelf
 from sfumato.sql.reading import parse
 
 

@@ -22,7 +22,7 @@ from exploring import desk_for, wire
 from raw_wire import Raw, kinds
 
 import sfumato as sf
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Shelf
 
 SCHEMA = {
     "dataset": "events",

@@ -10,8 +10,7 @@ from exploring import InProcess
 
 from sfumato.serve.web import answering
 from sfumato.serve.web.answering import ENTRY_BYTES, Desk, Kept, Question, Stopped
-from sfumato.serve.web.bounds import Limits
-from sfumato.serve.web.requests import Refusal
+from sfumato.serve.web.requests import Limits, Refusal
 
 
 class Solver(InProcess):

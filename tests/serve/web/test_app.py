@@ -10,8 +10,8 @@ from exploring import HOSTILE, InProcess
 
 import sfumato as sf
 from sfumato.serve.web.answering import Desk
-from sfumato.serve.web.app import explorer
 from sfumato.serve.web.requests import POLICY
+from sfumato.serve.web.serving import explorer
 
 
 def ask(client, kind, release="survey", **question):

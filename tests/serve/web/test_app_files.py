@@ -16,8 +16,8 @@ sys.path.insert(0, sys.argv.pop(1))
 from exploring import desk_for
 import sfumato as sf
 from starlette.testclient import TestClient
-from sfumato.serve.web.app import explorer
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.serving import explorer
+from sfumato.serve.web.requests import Shelf
 
 shelf = Shelf.of([(path, sf.open(path)) for path in sys.argv[1:]])
 client = TestClient(explorer(shelf, desk_for(shelf)), raise_server_exceptions=False)

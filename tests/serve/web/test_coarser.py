@@ -12,8 +12,7 @@ import sfumato as sf
 from sfumato.releases.release import Release
 from sfumato.serve.web import answers
 from sfumato.serve.web.questions import Chart
-from sfumato.serve.web.requests import Refusal
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Refusal, Shelf
 
 SCHEMA = {
     "dataset": "squares",

@@ -12,8 +12,8 @@ from exploring import desk_for
 from waiting import PATIENCE
 
 from sfumato.serve.web import requests as bodies
-from sfumato.serve.web import timeouts as patience
-from sfumato.serve.web.app import explorer
+from sfumato.serve.web import serving as patience
+from sfumato.serve.web.serving import explorer
 
 
 @contextmanager

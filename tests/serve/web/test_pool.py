@@ -22,8 +22,8 @@ from raw_wire import Raw, code, kinds
 from waiting import PATIENCE, wait_until
 
 from sfumato.serve.web.answering import Question
-from sfumato.serve.web.bounds import Limits
 from sfumato.serve.web.pool import Pool
+from sfumato.serve.web.requests import Limits
 from sfumato.serve.web.workers import Spawned
 
 LIMITS = {"answer_seconds": 60, "quick_seconds": 0.1, "slow_seconds": 0.5}

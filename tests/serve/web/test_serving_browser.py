@@ -11,7 +11,10 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 import pytest
+from accessibility import complaints
+from drawn_areas import quarters
 from exploring import serving
+from waiting import PATIENCE
 
 import sfumato as sf
 
@@ -21,12 +24,12 @@ PICTURES = Path(__file__).parents[3] / "screenshots"
 class Visit:
     """A page that must not complain: every error of the console fails the test."""
 
-    def __init__(self, browser, address, *, width=1180, height=860, theme="light", **state) -> None:
+    def __init__(self, browser, address, *, width=1180, height=860, theme="light", locale="en-GB", **state) -> None:
         self.context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, accept_downloads=True
+            viewport={"width": width, "height": height}, color_scheme=theme, locale=locale, accept_downloads=True
         )
         self.page, self.errors = self.context.new_page(), []
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("dialog", lambda dialog: self.errors.append("a dialog: " + dialog.message))
@@ -73,7 +76,7 @@ def test_load_filter_slide_and_save(browser, address):
         page.wait_for_selector("#sure-hint:has-text('every table')")
         page.select_option("#by-2", "region")
         page.check("input[value=heat]", force=True)
-        page.wait_for_selector("#chart svg [aria-label=cell]")
+        page.wait_for_selector("#chart svg [data-mark=cell]")
         visit.picture("heat")
         for kind, begins in (("csv", b"age,region,n"), ("svg", b"<svg"), ("png", b"\x89PNG")):
             with page.expect_download() as saving:
@@ -85,6 +88,47 @@ def test_load_filter_slide_and_save(browser, address):
         assert "curl -s 'http" in page.text_content("#copies") and "import sfumato as sf" in page.text_content(
             "#copies"
         )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_any_view(browser, address, theme):
+    with Visit(browser, address, theme=theme) as page:
+        page.wait_for_selector("#chart svg[role=img]")
+        page.click("#as-table summary")
+        page.select_option("#add-filter", "sex")
+        for view in ("explore", "compare", "sql", "about"):
+            page.click(f"#tab-{view}")
+            page.wait_for_selector(f"#view-{view}", state="visible")
+            page.wait_for_selector(
+                {"compare": "#compare-chart svg", "sql": "#sql-table td"}.get(view, f"#view-{view} h2")
+            )
+            assert complaints(page) == [], view
+
+
+@pytest.mark.parametrize(
+    ("locale", "title", "shown", "confidence"),
+    [
+        ("de-AT", "Zahl der Zeilen nach age", "Erkunden", "99,9 %"),
+        ("fr-CA", "Nombre de lignes par age", "Explorer", "99,9 %"),
+        ("it-IT", "Number of rows by age", "Explore", "99.9 %"),
+    ],
+)
+def test_it_speaks_the_readers_language(browser, address, locale, title, shown, confidence):
+    visit = Visit(browser, address, locale=locale)
+    with visit as page:
+        page.wait_for_selector("#chart svg[role=img]")
+        language = {"it": "en"}.get(locale[:2], locale[:2])
+        assert page.get_attribute("html", "lang") == language == page.input_value("#language")
+        assert page.text_content("#title") == title and page.text_content("#tab-explore") == shown
+        page.focus("#confidence")
+        page.keyboard.press("End")
+        assert page.text_content("#confidence-shown") == confidence
+        page.wait_for_selector("#figure[data-confidence='0.999']")
+        if language != "en":
+            assert complaints(page) == []
+            visit.picture(f"bars-{language}")
+            page.select_option("#language", "en")
+            page.wait_for_selector("#title:has-text('Number of rows by age')")
 
 
 def _widths(page) -> float:
@@ -105,7 +149,7 @@ def test_sql_by_keyboard_alone(browser, address):
             page.keyboard.press("Tab")
         page.keyboard.press("Control+a")
         page.keyboard.type("SELECT reg")
-        assert page.get_attribute("#sql", "aria-expanded") == "true"
+        assert page.get_attribute("#sql", "aria-activedescendant") == "suggestion-0" and page.is_visible("#suggestions")
         assert page.text_content("#suggestions [aria-selected=true] bdi") == "region"
         page.keyboard.press("Tab")
         page.keyboard.type(", COUNT(*) AS n FROM survey WHERE region = 'No")
@@ -160,7 +204,7 @@ def test_a_phone_in_both_themes(browser, address, theme):
 def test_names_and_labels_that_are_out_to_do_harm_are_shown_as_text(browser, address):
     visit = Visit(browser, address, release="harm", by=["<b>place</b>", 'say "hi"'], shape="heat")
     with visit as page:
-        page.wait_for_selector("#chart svg [aria-label=cell]")
+        page.wait_for_selector("#chart svg [data-mark=cell]")
         assert "<b>place</b>" in page.text_content("#title")
         page.click("#as-table summary")
         page.wait_for_selector("#table tbody td")
@@ -239,9 +283,9 @@ def test_bars_have_numbers_can_be_sorted_and_go_by_the_logarithm_where_one_dwarf
         page.wait_for_selector("#key:has-text('logarithmic')")
         visit.picture("logarithmic")
         listed = numbers(page)
-        assert len(listed) == 5 and page.locator("#chart [aria-label=bar] rect").count() == 0
+        assert len(listed) == 5 and page.locator("#chart [data-mark=bar] rect").count() == 0
         page.select_option("#scale", "zero")
-        page.wait_for_selector("#chart [aria-label=bar] rect")
+        page.wait_for_selector("#chart [data-mark=bar] rect")
         assert "logarithmic" not in page.text_content("#key")
         tops = {}
         for order in ("highest", "lowest"):
@@ -300,3 +344,63 @@ def test_one_note_is_shown_and_the_others_are_folded_away(browser, address):
         assert not page.is_visible("#sql-notes li")
         page.click("#sql-notes summary")
         assert "Counted: " in page.text_content("#sql-notes li")
+
+
+def test_columns_have_the_names_and_units_that_the_schema_gives_them(browser, tmp_path):
+    schema = {
+        "dataset": "visits",
+        "privacy_unit": "row",
+        "budget": {"epsilon": 9},
+        "attributes": {
+            "agevis": {"type": "integer", "lower": 0, "upper": 3, "label": "Age <at> visit", "unit": "years"}
+        },
+        "measures": {"cost": {"lower": 0, "upper": 9, "label": "Cost", "unit": "EUR", "description": "As paid."}},
+    }
+    table = pa.table({"agevis": [0, 1, 2, 3] * 500, "cost": [1.0, 2.0, 3.0, 4.0] * 500})
+    made = sf.release(table, sf.Schema.from_dict(schema), 3, ledger=tmp_path / "ledger")
+    path = made.save(tmp_path / "visits.sfumato")
+    with serving([path]) as found, Visit(browser, found.split(maxsplit=1)[0]) as page:
+        page.wait_for_selector("#title:has-text('Number of rows by Age <at> visit (years)')")
+        page.select_option("#amount", label="Average of Cost (EUR)")
+        page.wait_for_selector("#title:has-text('Average Cost (EUR) by Age <at> visit (years)')")
+        page.click("#tab-about")
+        assert "As paid." in page.text_content("#view-about")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_column_with_boundaries_is_a_map(browser, releases, tmp_path, theme):
+    file = quarters(tmp_path / "a.geojson", ["North", "South", "East", "Sea"])
+    with serving([releases[0]], "--map", f"region={file}") as found:
+        visit = Visit(browser, found.split(maxsplit=1)[0], theme=theme, release="survey", by=["region"])
+        with visit as page:
+            page.wait_for_selector("#chart [data-mark=bar]")
+            page.check("input[value=map]", force=True)
+            page.wait_for_selector("#chart [data-mark=geo] path")
+            assert page.locator("#chart [data-mark=geo] path").count() == 3
+            assert "Not on the map: West." in page.text_content("#key")
+            box = page.locator("#chart [data-mark=geo] path").first.bounding_box()
+            page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            page.wait_for_function("document.querySelector('#chart svg').textContent.includes('North')")
+            assert len(page.locator("#legend .along span").all_text_contents()) == 5
+            page.select_option("#add-filter", "region")
+            page.uncheck(".ticks label:has-text('South') input")
+            page.wait_for_selector("#key:has-text('only outlined')")
+            with page.expect_download() as saving:
+                page.click("[data-save=svg]")
+            assert Path(saving.value.path()).read_text().count("<path") >= 3
+            assert complaints(page) == []
+            visit.picture(f"map-{theme}")
+            page.select_option("#by-1", "sex")
+            page.wait_for_selector("#title:has-text('by sex')")
+            assert page.is_disabled("input[value=map]") and page.is_checked("input[value=bars]")
+        with Visit(
+            browser, found.split(maxsplit=1)[0], width=320, theme=theme, release="survey", by=["region"], shape="map"
+        ) as page:
+            page.wait_for_selector("#chart [data-mark=geo] path")
+            assert fits(page)
+
+
+def test_without_boundaries_no_map_is_offered(browser, address):
+    with Visit(browser, address, release="survey", by=["region"], shape="map") as page:
+        page.wait_for_selector("#chart [data-mark=bar]")
+        assert page.is_hidden("#shape-map") and page.is_checked("input[value=bars]")

@@ -17,18 +17,8 @@ from math import gcd
 
 from sfumato.errors import LedgerError
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Cost, rho_for
-from sfumato.kernel.ledger.composition import (
-    Composed,
-    Loss,
-    Period,
-    Total,
-    borne,
-    composed,
-    largest_next,
-    rho_left,
-    sum_of_rho,
-)
+from sfumato.kernel.budget import rho_for
+from sfumato.kernel.ledger.composition import Composed, Loss, Period, Total, borne, composed, sum_of_rho
 from sfumato.plain_text import unit_in_words, write_fraction
 
 
@@ -72,13 +62,13 @@ class Unit:
     column: str | None
     series: Series | None = None
 
-    def in_words(self, *contributions: int) -> str:
+    def in_words(self, *contributions: int, as_one: bool = False) -> str:
         """Text of the unit for a guarantee.
 
         >>> ROW.in_words(1), Unit("person_id").in_words(1), Unit("person_id").in_words(3, 1, 3)  # doctest: +ELLIPSIS
         ('any one row', 'the rows of any one person_id (at most 1 row each)', '...(at most 1 or 3 rows each)')
         """
-        unit = unit_in_words(self.column, *contributions)
+        unit = unit_in_words(self.column, *contributions, as_one=as_one)
         if self.series is None:
             return unit
         return f"{unit} in a calendar {self.series.per}" if self.series.per else f"{unit} {self.series.in_short}"
@@ -204,7 +194,7 @@ class Entry:
 
 
 def period_of(unit: Unit | None, label: str | None) -> Period | None:
-    """Period as losses are added up by it; None where those of all periods are."""
+    """Period whose losses compose separately from other periods'; None where all losses of the dataset compose."""
     if unit is None or unit.series is None or unit.series.most is None or label is None:
         return None
     # Spring and spring are one period, as spellings of a dataset's name are one dataset.
@@ -287,40 +277,13 @@ class Account:
     def entries(self) -> int:
         return len(self.losses)
 
-    def after(self, cost: Cost, period: Period | None = None) -> Account:
-        """The account as it would be after one more release."""
-        return replace(self, losses=(*self.losses, Loss(cost.epsilon, cost.delta, cost.budget.rho, period)))
-
     def within(self, period: Period | None) -> Account:
         """The account of whoever is in a period: that of the period alone where no person is promised more."""
         return replace(self, losses=borne(self.losses, period))
 
     @cached_property
-    def periods(self) -> tuple[Period, ...]:
-        """Periods of the series, in the order of their first releases; none where all releases add up."""
-        alike = len({loss.period and loss.period.whose for loss in self.losses}) == 1
-        return tuple(dict.fromkeys(loss.period for loss in self.losses if loss.period is not None)) if alike else ()
-
-    def only(self, period: Period) -> Account:
-        """The account of the releases of one period."""
-        return replace(self, losses=tuple(loss for loss in self.losses if loss.period == period))
-
-    @property
-    def series(self) -> Series | None:
-        """What the series promises; None where there is none, or where another promise stands beside it."""
-        (unit,) = {promise.unit for promise in self.promises} if len(self.promises) == 1 else (None,)
-        return None if unit is None else unit.series
-
-    @property
-    def next_period(self) -> Period | None:
-        """A period that has no release yet; where periods of a year add up, the latest year."""
-        if self.periods and self.periods[0].span:
-            return max(self.periods, key=lambda period: period.label)
-        return replace(self.periods[0], label="") if self.periods else None
-
-    @cached_property
     def together(self) -> Composed:
-        """What all releases are together."""
+        """Composition of the losses of all releases of the account."""
         return composed(self.losses, self.total_delta)
 
     @property
@@ -334,46 +297,9 @@ class Account:
         return self.together.delta
 
     @cached_property
-    def left(self) -> Fraction:
-        """The largest epsilon that one more pure release may have."""
-        return self.left_in(self.next_period)
-
-    def left_in(self, period: Period | None, at: Fraction = NOTHING) -> Fraction:
-        """The largest epsilon that one more release in a period may have. at: its delta; 0 for a pure one."""
-        mine = borne(self.losses, period)
-        return largest_next(mine, self.total, self.total_delta, at, self.total_rho, period)
-
-    @cached_property
     def spent_rho(self) -> Fraction | None:
         """Rho of all releases together; None where one of them has none."""
         return sum_of_rho(self.losses)
-
-    @property
-    def left_rho(self) -> Fraction | None:
-        """The rho that is left of a total in rho for a next period; None where the total is an epsilon."""
-        if self.total_rho is None:
-            return None
-        period = self.next_period
-        return rho_left(borne(self.losses, period), self.total_rho, period)
-
-    @property
-    def left_delta(self) -> Fraction | None:
-        """The largest delta of a next release, the whole total where releases add up in rho; None if none is stated."""
-        if self.total_delta is None:
-            return None
-        return max(NOTHING, self.total_delta - (self.spent_delta if self.together.rho is None else NOTHING))
-
-    @cached_property
-    def next_delta(self) -> Fraction | None:
-        """The delta at which a next release with Gaussian noise is told: that of the last one, or the total's."""
-        last = next((loss.delta for loss in reversed(self.losses) if loss.rho is not None), None)
-        return last if last is not None and (self.total_delta or 1) >= last else (self.total_delta or None)
-
-    @cached_property
-    def left_gaussian(self) -> Fraction | None:
-        """The largest epsilon that one more release with Gaussian noise may have, at `next_delta`."""
-        at = self.next_delta
-        return None if at is None else self.left_in(self.next_period, at)
 
 
 @dataclass(frozen=True)

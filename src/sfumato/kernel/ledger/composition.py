@@ -1,14 +1,9 @@
 """Composition of releases: the epsilon that follows from all entries of an account, and what still fits into a total.
 
 Every release is epsilon-private (pure), rho-zCDP, or (epsilon, delta)-private without a rho (a threshold). Two ways
-of adding up are valid (docs/privacy.md, section 13, has the theorems and their proofs):
-
-    sums    epsilons add up, and deltas
-    order   for any order alpha > 1 the Renyi divergences of that order add up: alpha * rho of a zCDP release,
-            min(epsilon, alpha * epsilon^2 / 2) of a pure one. A sum of r at that order is (r + gap, delta)-private,
-            with the gap of the conversion in budget.py. Thresholds stand beside: their epsilons and deltas are added.
-
-A total may also be stated in rho: then every release must be zCDP or pure, and the sum of their rhos keeps to it.
+of adding up are valid (docs/privacy.md, section 13): sums of epsilons and of deltas; or, at any order alpha > 1, sums
+of Renyi divergences, with the gap of the conversion in budget.py, and thresholds beside. A total in rho takes releases
+that are zCDP or pure.
 
 What is told of an account is the smaller epsilon, by the best order. What is *refused* goes by sums, or by a few orders
 that follow from the total, so that it also holds if a curator looks at one release before he asks for the next.
@@ -210,7 +205,7 @@ def largest_next(
 
 
 def borne(losses: Sequence[Loss], period: Period | None) -> tuple[Loss, ...]:
-    """The losses that whoever is in this period can bear: where a person is in one period alone, those of that one."""
+    """Losses that a person of this period can bear: those of the period alone, if one period has a person at most."""
     alone = period is not None and period.most == 1 and _alike(losses) is losses
     return tuple(loss for loss in losses if not alone or loss.period in (period, None))
 

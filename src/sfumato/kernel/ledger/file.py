@@ -148,10 +148,11 @@ LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4, 7: 7}  # how many columns of an entry e
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
+NOT_OURS = f"is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)"
 PROBLEMS = {
     sqlite3.SQLITE_BUSY: "is locked by another process; wait until it is done and try again",
     sqlite3.SQLITE_LOCKED: "is locked by another process; wait until it is done and try again",
-    sqlite3.SQLITE_NOTADB: f"is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)",
+    sqlite3.SQLITE_NOTADB: NOT_OURS,
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_ERROR: DAMAGED,  # a table or a column is missing
     sqlite3.SQLITE_READONLY: f"is read-only; {PERMIT}",
@@ -166,9 +167,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
-        raise LedgerError(
-            f"{path} is not a sfumato ledger, or is damaged; {RESTORE} or name another file (--ledger)", kind="damaged"
-        )
+        raise LedgerError(f"{path} {NOT_OURS}", kind="damaged")
     if version > FORMAT:
         raise LedgerError(f"the ledger {path} is from a newer version of sfumato; upgrade sfumato")
     try:

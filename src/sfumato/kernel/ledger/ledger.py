@@ -5,20 +5,16 @@ reservation counts as spent from the moment it is committed, whatever comes of i
 
 - One connection per call, so a forked process shares nothing; every change is one BEGIN IMMEDIATE transaction, so two
   writers queue up and the second one sees what the first one spent.
-- A rollback journal rather than WAL: writes are rare, and one plain file is what people back up. After a SIGKILL the
-  next connection finds the hot journal and rolls the half-made change back. synchronous=EXTRA also fsyncs the folder,
-  so a commit survives a loss of power.
+- A rollback journal rather than WAL: one plain file is what people back up. After a SIGKILL the next connection rolls
+  the half-made change back. synchronous=EXTRA also fsyncs the folder, so a commit survives a loss of power.
 - Each entry is chained to the one before it and a seal covers the rest, so damage and edited rows are noticed. The key
   is not secret: whoever owns the file can rebuild it all, put back an old copy or delete it. That shows as soon as a
   published release is checked, because its receipt names the ledger, the entry and a random nonce.
 - A ledger that is lost, or another user's, cannot be told from one that never was. So whoever writes the first line of
   a new one is warned, and a curator can require that there is one, or name its identity in the schema.
-- Spellings of a dataset's name that SQL takes for one, p and P, have one account; each entry keeps the spelling that it
-  was made with.
 - Locking is the file system's: on NFS and other network drives it may be missing, so keep the ledger on a local disk.
   Symbolic links are followed; a hard link is not safe, because SQLite seeks the journal beside the name it is given.
 - Entries are ordered by number; the time is for people and may jump with the clock. Nothing private is in here.
-- Whoever interrupts a release is told what stays reserved for it (`telling_what_stays`).
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sfumato.errors import BudgetError, LedgerError, NewLedgerWarning
-from sfumato.kernel.budget import Amount, as_epsilon, readable
+from sfumato.kernel.budget import Amount, as_epsilon
 from sfumato.kernel.ledger.book import (
     ROW,
     Account,
@@ -139,7 +135,7 @@ class Ledger:
             connection.execute(change, (digest, entry.number))
 
     def registered(self, receipt: Receipt, seal: str, place: int = 0) -> None:
-        """Record that a file beside, in this state, has what a reserved release needs before it counts anybody.
+        """Record the digest of a private file (register, noise) that a reserved release updates before it counts.
 
         place: of the digest among those of the entry; the register's, where one is kept, is before that of the noise.
         """
@@ -297,26 +293,3 @@ def _is_about(line: Entry | Change, dataset: str | None) -> bool:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@contextmanager
-def telling_what_stays(ledger: Ledger, dataset: str, nonce: str) -> Iterator[None]:
-    """Context that adds to a KeyboardInterrupt a note on what stays reserved under this nonce."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        stop.add_note(what_stays(ledger, dataset, nonce))
-        raise
-
-
-def what_stays(ledger: Ledger, dataset: str, nonce: str) -> str:
-    """Sentence on the state of a reservation, read from the ledger."""
-    try:
-        entry = next((entry for entry in ledger.entries(dataset) if entry.nonce == nonce), None)
-    except LedgerError:
-        return f"the ledger {ledger.path} cannot be read now; what is reserved in it counts as spent"
-    if entry is None:
-        return f"nothing was reserved yet on dataset {dataset!r} (ledger {ledger.path})"
-    what = f"epsilon {readable(entry.epsilon)}" + (f" and delta {readable(entry.delta)}" if entry.delta else "")
-    how = "stays reserved and counts as spent" if entry.state == "reserved" else "is spent; the release was published"
-    return f"{what} on dataset {dataset!r} {how} (ledger {ledger.path})"

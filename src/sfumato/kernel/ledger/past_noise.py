@@ -2,7 +2,7 @@
 
 One private SQLite file beside the ledger; with it, what was published would be exact. Part number m of a run has the
 error E_m = Z_m - round(sum over earlier parts j of c_(m-j) E_j) in every cell, in whole GRID-ths of a row, where Z_m is
-fresh noise and c are the coefficients of queries/running.py: theorem 13 in docs/privacy.md. A run is the parts of one
+fresh noise and c are the coefficients of queries/ranges.py: theorem 13 in docs/privacy.md. A run is the parts of one
 series with one schema, one noise and one number of planned parts; when these are used up, another one begins.
 
 Order of work: reserve in the ledger, read, draw, write E_m here (committed and fsynced), tell the ledger the digest of
@@ -32,7 +32,7 @@ from sfumato.kernel.ledger.file import transaction
 from sfumato.kernel.ledger.register import Beside
 from sfumato.measurement import Noise, Trail
 from sfumato.plain_text import write_fraction
-from sfumato.queries.running import GRID, on_grid
+from sfumato.queries.ranges import GRID, on_grid
 
 TABLES = (
     "CREATE TABLE meta (ledger TEXT NOT NULL)",

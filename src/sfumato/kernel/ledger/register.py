@@ -44,7 +44,7 @@ KEY = 32  # bytes, as those of a person's hash: of all people on earth no two sh
 
 
 class Beside:
-    """Private SQLite file beside the ledger that a series cannot go on without; the ledger knows it by digests.
+    """Private SQLite file next to the ledger, required to continue a series; the ledger records its digests.
 
     what: its name, in messages and at the end of its path. purpose: what it says, in words. besides: what it needs.
     """
@@ -62,11 +62,11 @@ class Beside:
 
     @property
     def place(self) -> int:
-        """Place of this file's digest among those of an entry of the ledger."""
+        """Index of this file's digest in `Entry.marks` of a ledger entry."""
         return 0
 
     def _marks(self) -> list[str]:
-        """Digests of the file that the ledger knows: one for each release of the series that counted anybody."""
+        """Digests of this private file in the ledger: one for each reservation of the series that counted people."""
         entries = (entry for entry in self.ledger.entries(self.dataset) if entry.unit == self.unit)
         return [mark for entry in entries for mark in entry.marks[self.place : self.place + 1]]
 
@@ -78,7 +78,7 @@ class Beside:
         return False
 
     def _head(self, connection: sqlite3.Connection, identity: str | None) -> tuple[object, ...]:
-        """First row of the file, after its ledger; refused where it is another file, or another ledger's."""
+        """Read the first row of the file; refuse a file of another kind or of another ledger."""
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         about = connection.execute("SELECT * FROM meta").fetchall() if application == self.application else []
         if len(about) != 1:
@@ -207,7 +207,7 @@ class Register(Beside):
 
 
 def _proof(key: bytes) -> bytes:
-    """Digest of the key alone, by which another one is known."""
+    """Digest of the hashing key, to recognise a wrong key."""
     return hashlib.blake2b(digest_size=KEY, key=key).digest()
 
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease
 from sfumato.frozen import dataclass
-from sfumato.kernel.budget import Amount, as_delta, as_epsilon, epsilon_for, in_short, readable, rounded
+from sfumato.kernel.budget import Amount, as_delta, as_epsilon, epsilon_for, rounded
 from sfumato.kernel.ledger.book import (
     NOTHING,
     Account,
@@ -30,6 +30,7 @@ from sfumato.kernel.ledger.book import (
     same_dataset,
 )
 from sfumato.kernel.ledger.composition import Composed, Loss, Total, composed, fits, largest_next, rho_left, sum_of_rho
+from sfumato.plain_text import in_short, readable
 
 LOST = "restore it, or name the one that holds what was spent before (--ledger)"
 

@@ -10,14 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
+import numpy as np
 from sqlglot import exp
 
+from sfumato.domain import Domain
 from sfumato.errors import TableError
 from sfumato.frozen import dataclass
+from sfumato.kernel.counts import Rows
 from sfumato.kernel.reading.binning import unless_missing
 from sfumato.kernel.reading.engines import Column, Engine, used_columns
-from sfumato.kernel.reading.expressions import SQL, choose, column, is_present, named, select, whole
-from sfumato.kernel.reading.statement import contradicting, every_row, listed, placed_units
+from sfumato.kernel.reading.expressions import SQL, choose, column, double, is_present, named, select, whole
+from sfumato.kernel.reading.statement import (
+    aggregate_statement,
+    checked,
+    contradicting,
+    every_row,
+    listed,
+    placed_units,
+)
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Integer
 from sfumato.schema.rules import rules_in_words
@@ -50,6 +60,8 @@ class Checked:
 
     placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
     counted: rows that a release would count. impossible: rows that contradict each rule of the schema, in words.
+    against_facts: of each public table from which they differ: its name, the number of values that do, and of
+    the value that does most its label, the stated and the found number.
     """
 
     rows: int
@@ -62,6 +74,7 @@ class Checked:
     counted: int
     impossible: tuple[tuple[str, int], ...] = ()
     elsewhere: int = 0
+    against_facts: tuple[tuple[str, int, str, int, int], ...] = ()
 
 
 def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema, period: str | None = None) -> Checked:
@@ -72,7 +85,8 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema, per
     if getattr(getattr(engine, "origin", None), "only_once", False):
         raise TableError("a check reads the table more than once, which the standard input does not allow; use a file")
     used = used_columns(engine, columns)
-    sources = [columns[part.column] for part in (*schema.attributes.values(), *schema.measures.values())]
+    parts_read = [*schema.attributes.values(), *schema.measures.values(), *filter(None, [schema.weight])]
+    sources = [columns[part.column] for part in parts_read]
     texts = [engine.safe_cast(column(one.reference), one, "text") for one in sources]
     raw = {f"r{n}": unless_missing(texts[n], one, engine) for n, one in enumerate(sources)}
     tests = [*_tests(schema)]
@@ -107,7 +121,31 @@ def looked_at(engine: Engine, columns: Mapping[str, Column], schema: Schema, per
     alone = (found["placed"], found["placed"], 0, found["placed"])  # every row is a unit of its own
     placed, units, over, kept = alone if unit is None else _kept(engine, columns, schema, used, period)
     odd_rows, nobody = _impossible(engine, columns, schema, used, period), found["nobody"] or 0
-    return Checked(found["rows"], unfit, nobody, tuple(parts), placed, units, over, kept, odd_rows, elsewhere)
+    facts = _against_facts(engine, columns, schema, used, period)
+    return Checked(found["rows"], unfit, nobody, tuple(parts), placed, units, over, kept, odd_rows, elsewhere, facts)
+
+
+def _against_facts(
+    engine: Engine, columns: Mapping[str, Column], schema: Schema, used: list[Column], period: str | None
+) -> tuple[tuple[str, int, str, int, int], ...]:
+    """The tables of the schema's facts from which the rows that a release would count differ."""
+    tables = [(fact, Domain(tuple(schema.domain.axes[p] for p in fact.places))) for fact in schema.known if fact.places]
+    statement = aggregate_statement(schema, engine, columns, 0, row_by_row=True, period=period)
+    rows = checked(engine.run(statement, used), schema, row_by_row=True) if tables else None
+    found: list[tuple[str, int, str, int, int]] = []
+    if not isinstance(rows, Rows):
+        return ()
+    for fact, along in tables:
+        codes = [rows.codes(axis.name, slice(None)).astype(np.int64) for axis in along]
+        counts = np.bincount(np.ravel_multi_index(codes, along.shape), minlength=along.size)
+        gaps = np.abs(counts - fact.counts)
+        if gaps.any():
+            worst = int(gaps.argmax())
+            cells = zip(along, np.unravel_index(worst, along.shape), strict=True)
+            label = ", ".join("NULL" if cell >= axis.places else str(axis.label(int(cell))) for axis, cell in cells)
+            numbers = int(fact.counts[worst]), int(counts[worst])
+            found.append((fact.words(schema.domain), int((gaps > 0).sum()), label, *numbers))
+    return tuple(found)
 
 
 def _impossible(
@@ -127,6 +165,7 @@ def _parts(schema: Schema) -> list[tuple[str, str]]:
     return [
         *((f"attributes.{name}", part.type) for name, part in schema.attributes.items()),
         *((f"measures.{name}", "measure") for name in schema.measures),
+        *([] if schema.weight is None else [("weight", "measure")]),
     ]
 
 
@@ -150,6 +189,12 @@ def _tests(schema: Schema) -> Iterator[tuple[str, str, SQL, str]]:
         yield path, "unreadable", _both(_is_there(text), _is_missing(f"w{place}", text=False)), text
         moved = exp.NEQ(this=column(f"m{place}"), expression=value)
         yield path, "outside", _both(is_present(value.copy()), moved), text
+    if schema.weight is not None:
+        text, value = f"r{len(schema.attributes) + len(schema.measures)}", column("weighed")
+        yield "weight", "missing", _is_missing(text), text
+        yield "weight", "unreadable", _both(_is_there(text), _is_missing("weighed", text=False)), text
+        beyond = _either(value < double(schema.weight.lower), value > double(schema.weight.upper))
+        yield "weight", "outside", _both(is_present(value), beyond), text
 
 
 def _is_missing(name: str, *, text: bool = True) -> SQL:

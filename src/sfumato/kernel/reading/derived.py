@@ -34,11 +34,11 @@ class Derived:
 
     @property
     def source(self) -> tuple[Engine, tuple[Column, ...]]:
-        """The engine whose table it derives rows of, and the columns of it that it reads."""
+        """The source engine, and its columns that are read."""
         return self._engine, self._reads
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever is not about the table is the engine's own: its dialect, casts, hash, trial and silence."""
+        """Delegate to the source engine what does not concern the table: casts, hash, trial, silence."""
         return getattr(self._engine, name)
 
     @property
@@ -48,7 +48,7 @@ class Derived:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that the rule gives."""
+        """Columns of the derived rows."""
         return self._columns
 
     def table(self) -> exp.Expression:
@@ -60,5 +60,5 @@ class Derived:
         return rows
 
     def run(self, statement: exp.Expression, used: Sequence[Column]) -> pa.Table:
-        """Run the statement; the columns that the engine reads are the rule's, whichever of its own are used."""
+        """Run the statement on the source engine, which always reads the columns that the rule needs."""
         return self._engine.run(statement, self._reads)

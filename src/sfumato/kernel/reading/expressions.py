@@ -164,3 +164,41 @@ def choose(cases: Sequence[tuple[SQL, SQL]], otherwise: SQL) -> SQL:
 def select(wanted: list[SQL], rows: exp.Select) -> exp.Select:
     """SELECT wanted FROM (rows)."""
     return exp.Select(expressions=wanted).from_(rows.subquery("rows", copy=False), copy=False)
+
+
+def first_of_each(
+    rows: exp.Select, wanted: Sequence[str], of: Sequence[str], most: int, by: Sequence[SQL] = (), *, count_first: bool
+) -> exp.Select:
+    """SQL of the first `most` rows of each group in an order; without an order, of all rows of groups with no more.
+
+    of: the columns by which rows are one group, none of them NULL. by: an order in which only equal rows tie.
+    count_first: number rows of groups with more than `most` alone; counting is cheaper than sorting, where an engine
+    keeps what is read twice. The rows are the same.
+    """
+
+    def numbered(some: exp.Select) -> exp.Select:
+        order = exp.Order(expressions=[exp.Ordered(this=part) for part in by]) if by else None
+        number = exp.RowNumber() if by else exp.Count(this=exp.Star())
+        place = exp.Window(this=number, partition_by=[*map(column, of)], order=order)
+        inner = select([*map(column, wanted), named(place, "place")], some)
+        return select([*map(column, wanted)], inner).where(column("place") <= whole(most), copy=False)
+
+    if not count_first:
+        return numbered(rows)
+    number = sum(1 for _ in rows.find_all(exp.CTE))
+    every, large = f"every{number}", f"large{number}"
+
+    def taken(names: Sequence[str], side: str) -> exp.Select:
+        among = exp.Select(expressions=[column(name, every) for name in names]).from_(exp.to_table(every), copy=False)
+        return among.join(exp.to_table(large), using=[*map(column, of)], join_type=side, copy=False)
+
+    counted = exp.Select(expressions=[*map(column, of)]).from_(exp.to_table(every), copy=False)
+    counted.set("group", exp.Group(expressions=[*map(column, of)]))
+    counted.set("having", exp.Having(this=exp.Count(this=exp.Star()) > whole(most)))
+    found = exp.Select(expressions=[*map(column, wanted)])
+    found = found.with_(every, rows, materialized=True, copy=False).with_(large, counted, materialized=True, copy=False)
+    small = taken(wanted, "anti")
+    if not by:
+        return found.from_(small.subquery("rows", copy=False), copy=False)
+    both = exp.Union(this=small, expression=numbered(taken(rows.named_selects, "semi")), distinct=False)
+    return found.from_(exp.Subquery(this=both, alias=exp.TableAlias(this=exp.to_identifier("rows"))), copy=False)

@@ -33,13 +33,26 @@ from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.reading.binning import read_unit
 from sfumato.kernel.reading.checking import Checked
 from sfumato.kernel.reading.derived import Derived
-from sfumato.kernel.reading.engines import Admit, Column, Engine
-from sfumato.kernel.reading.expressions import SQL, TEXTS, cast, column, is_present, named, select, type_of, whole
+from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.expressions import (
+    SQL,
+    TEXTS,
+    cast,
+    column,
+    first_of_each,
+    is_present,
+    named,
+    select,
+    type_of,
+    whole,
+)
+from sfumato.kernel.reading.people import grouped, with_expressions
 from sfumato.kernel.reading.recoding import with_made_columns
 from sfumato.kernel.reading.table import Table, fitting, used_by
 from sfumato.schema import PrivacyUnit, Schema
 from sfumato.schema.dialect import same_name
 from sfumato.schema.linked import TableInGroup
+from sfumato.schema.per_person import COUNTS
 
 KEY = "(key of its parent)"  # what a reading takes for the unit of a child's row; it is capped by that
 Use = tuple[str, str, str]  # of a column: role for messages, kind, name
@@ -56,7 +69,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class LinkedTable(Table):
-    """Private table of a linked schema. chain: the tables from the root down to itself. below: those that it counts."""
+    """Private table of a linked schema.
+
+    chain: the tables from the root down to itself. below: the child whose rows amount to columns of it, if any.
+    """
 
     chain: tuple[Placed, ...] = ()
     below: tuple[Placed, ...] = ()
@@ -65,20 +81,12 @@ class LinkedTable(Table):
         """Refuse, before anything is spent, a schema that these tables cannot serve."""
         self.joined(schema, 0).check(self.read_as(schema))
 
-    def read(
-        self,
-        schema: Schema,
-        key: int,
-        *,
-        for_margins: bool = False,
-        period: str | None = None,
-        admit: Admit | None = None,
-    ) -> Aggregate | Rows:
-        """Read the rows that hang on rows above, as `Table.read` does."""
+    def read(self, schema: Schema, key: int, *, for_margins: bool = False, **of_series: object) -> Aggregate | Rows:
+        """Read the rows whose parents are kept, as `Table.read` does; `read_as` refuses a series."""
         return self.joined(schema, key).read(self.read_as(schema), key, for_margins=for_margins)
 
     def look(self, schema: Schema, period: str | None = None) -> Checked:
-        """NOT PRIVATE: as `Table.look`, of the rows that hang on rows above."""
+        """NOT PRIVATE: as `Table.look`, of the rows whose parents are kept."""
         return self.joined(schema, 0).look(self.read_as(schema))
 
     def derived(self, schema: Schema) -> bool:
@@ -99,18 +107,17 @@ class LinkedTable(Table):
         return schema.model_copy(update={"privacy_unit": unit, "recode": None, "with_": None, "made": {}})
 
     def joined(self, schema: Schema, key: int) -> Table:
-        """The rows that hang on rows above, as a table. For the audit, whose broken ones are kinds of this."""
+        """The joined rows as a table. A seam for the audit, whose broken readers override it."""
         if len(self.chain) == 1 and not self.below:
             return Table(self.engine, self.allow_views)
-        if self.below:
-            return Table(count_below(self.chain[0], self.below, schema, self.allow_views), self.allow_views)
-        return Table(join_rows(self.chain, schema, key, allow_views=self.allow_views), self.allow_views)
+        rows = join_rows(self.chain, self.below, schema, key, allow_views=self.allow_views)
+        return Table(rows, self.allow_views)
 
 
 class Level:
-    """A table in the statement, whose columns have names there that those of no other table have.
+    """One table of the join, with its columns renamed so that no two tables share a name.
 
-    uses: of its columns. Rules that make some of them (`recode`, `with`) work row by row, before the join.
+    uses: of its columns. Rules that compute columns (`recode`, `with`) are applied row by row, before the join.
     """
 
     def __init__(self, number: int, place: Placed, uses: Sequence[Use], allow_views: bool) -> None:
@@ -128,7 +135,7 @@ class Level:
             self._made, _ = with_made_columns(self.engine, self._schema.made, told, find)
 
     def column(self, role: str, kind: str, wanted: str, *, who: bool = False) -> Column:
-        """Column that is used, under its name in the statement. who: with what tells persons apart, where it has it."""
+        """Register a column as used; return it under its new name. who: keep its identity of persons, if it has one."""
         told = f"tables.{self.table.name}.{role}"
         if self._made is None:
             found = self._source.source(self._schema, told, kind, wanted)
@@ -149,48 +156,88 @@ class Level:
         return tuple(self.used.values()) if self._made is None else self._made.source[1]
 
     def rows(self) -> exp.Select:
-        """SELECT that renames the columns that are used, and does nothing else."""
+        """SELECT that renames the used columns, and nothing else."""
         pairs = zip(self.used.values(), self.renamed.values(), strict=True)
         names = [both for old, new in pairs for both in ((old.reference, new.reference), (old.who, new.who))]
         wanted = [named(column(old), new) for old, new in names if old is not None and new is not None]
         return exp.Select(expressions=wanted).from_((self._made or self.engine).table(), copy=False)
 
 
-def join_rows(chain: Sequence[Placed], schema: Schema, key: int, *, allow_views: bool) -> Derived:
-    """The rows of the last table of a chain that hang on rows of the first, as an engine.
+def join_rows(
+    chain: Sequence[Placed], below: Sequence[Placed], schema: Schema, key: int, *, allow_views: bool
+) -> Derived:
+    """Join a chain of tables, parents first: the rows of the last table whose ancestors are kept, as an engine.
 
-    schema: of the last table. key: chooses which keys of a holder are kept.
+    below: the child table, if any, that is aggregated into columns of the last. schema: of the last table. key: chooses
+    which keys of a holder are kept.
     """
     engine = chain[-1].engine
     levels = [Level(n, place, _uses(chain, n, schema), allow_views) for n, place in enumerate(chain)]
     last = levels[-1]
-    holders = [read_unit(levels[0].column("unit", "unit", levels[0].table.unit or "", who=True), engine)]
-    keys = list[SQL]()
-    for above, below in pairwise(levels):
-        pair = above.column("key", "unit", above.table.key or ""), below.column("by", "unit", below.table.by or "")
-        as_text = _compared_as_text(pair, above, below)
-        keys.append(read_unit(pair[0], engine, as_text=as_text))
-        holders.append(read_unit(pair[1], engine, as_text=as_text))
+    whose = levels[0].column("unit", "unit", levels[0].table.unit or "", who=True)
+    holders, keys = [read_unit(whose, engine)], list[SQL]()
+    for above, under in pairwise(levels):
+        holder, as_text = _linked(above, under)
+        keys.append(read_unit(holder[0], engine, as_text=as_text))
+        holders.append(read_unit(holder[1], engine, as_text=as_text))
     inherited = {}
     for name in last.table.with_parents:
         level = levels[_origin(name, chain)]
         attribute = level.table.schema.attributes[name]
         inherited[name] = level.column(f"attributes.{name}", attribute.type, attribute.column)
-    own = {one.reference: one for one in (last.column(*use) for use in _own_uses(last.table, schema))}
+    columns = [last.column(*use) for use in _own_uses(last.table, schema)]
+    children = [Level(len(chain), child, _uses_below(last.table), allow_views) for child in below]
+    rows, amounts = _with_amounts(last, children[0], schema) if children else (last.rows(), [])
+    columns += amounts
+    if len(chain) == 1:
+        return Derived(_together(last, children), rows, [whose, *columns], last.reads)
     held: exp.Select | None = None
-    for level, holder, its_key in zip(levels, holders, keys, strict=False):
-        held = _held(level, held, (holder, its_key), [*inherited.values()], engine, key)
-    assert held is not None  # noqa: S101 (a chain has two tables)
+    for level, holder_of, its_key in zip(levels, holders, keys, strict=False):
+        held = _held(level, held, (holder_of, its_key), [*inherited.values()], engine, key)
+    assert held is not None  # noqa: S101 (the chain has two tables)
     raw = list(dict.fromkeys(one.reference for one in inherited.values()))
-    rows = select([named(holders[-1], "h"), *map(column, own)], last.rows())
+    own = list(dict.fromkeys(one.reference for one in columns))
+    rows = select([named(holders[-1], "h"), *map(column, own)], rows)
     joined = _join([named(column("h", "rows"), "k"), *_of("rows", own), *_of("above", raw)], rows, held)
-    columns = [*own.values(), *(replace(one, name=name) for name, one in inherited.items())]
+    columns += [replace(one, name=name) for name, one in inherited.items()]
     columns.append(Column(KEY, None, "k", who="k"))
-    return Derived(_together(last, levels[:-1]), joined, columns, last.reads)
+    return Derived(_together(last, [*levels[:-1], *children]), joined, columns, last.reads)
+
+
+def _linked(above: Level, below: Level) -> tuple[tuple[Column, Column], bool]:
+    """Key of a table, the child's column that refers to it, and whether both are compared as text."""
+    pair = above.column("key", "unit", above.table.key or ""), below.column("by", "unit", below.table.by or "")
+    return pair, _compared_as_text(pair, above, below)
+
+
+def _with_amounts(level: Level, child: Level, schema: Schema) -> tuple[exp.Select, list[Column]]:
+    """SQL of a table's rows with aggregates of the child rows that refer to them, and the columns of these.
+
+    A row that stays when a unit goes has a key that is still there, so the child's rows of it stay too, and so does
+    what they amount to: it is computed as one row of a person's many is, with the key for the person (docs/privacy.md,
+    theorems L and P). Without any row a number is 0 and all else is missing.
+    """
+    rule, engine = level.table.amounts, level.engine
+    assert rule is not None  # noqa: S101 (there is a child because of it)
+    pair, as_text = _linked(level, child)
+    columns = {name: child.column(role, kind, name) for role, kind, name in _uses_below(level.table)}
+    many = Derived(child.engine, child.rows(), [*child.renamed.values()], ())
+    people, made = grouped(many, rule, columns, schema, read_unit(pair[1], engine, as_text=as_text))
+    names = [one for each in level.renamed.values() for one in (each.reference, each.who) if one is not None]
+    wanted = _of("rows", names)
+    for number, one in made.items():
+        value: SQL = column(one.reference, "below")
+        if rule.aggregates[number].function in COUNTS:
+            value = cast(exp.Coalesce(this=value, expressions=[whole(0)]), "bigint")
+        wanted.append(named(value, one.reference))
+    on = exp.EQ(this=read_unit(pair[0], engine, as_text=as_text), expression=column("who", "below"))
+    joined = select(wanted, level.rows())
+    joined = joined.join(people.subquery("below", copy=False), on=on, join_type="left", copy=False)
+    return with_expressions(joined, names, rule, made, engine)
 
 
 def _together(own: Level, others: Sequence[Level]) -> Engine:
-    """The engine of a table, with the other tables in it."""
+    """Engine of a table that can read the other tables in the same statement."""
     beside = getattr(own.engine, "beside", None)
     if beside is None or any(type(other.engine) is not type(own.engine) for other in others):
         raise TableError(
@@ -201,45 +248,8 @@ def _together(own: Level, others: Sequence[Level]) -> Engine:
     return engine
 
 
-def count_below(own: Placed, below: Sequence[Placed], schema: Schema, allow_views: bool) -> Derived:
-    """The rows of a root, each with the number of rows of children that have its key.
-
-    A row that stays when a unit goes has a key that is still there, so its children's rows stay too, and so does its
-    number (docs/privacy.md, theorem L).
-    """
-    table, engine = own.table, own.engine
-    made = {same_name(name) for name in table.counts.values()}
-    links = [("unit", "unit", table.unit or ""), ("key", "unit", table.key or "")]
-    uses = [use for use in _own_uses(table, schema) if same_name(use[2]) not in made]
-    level = Level(0, own, [*links, *uses], allow_views)
-    children = [Level(n, one, [("by", "unit", one.table.by or "")], allow_views) for n, one in enumerate(below, 1)]
-    columns = [level.column(*links[0], who=True), *(level.column(*use) for use in uses)]
-    found = {one.reference: one for one in columns}
-    wanted = list[SQL]()
-    joins = list[tuple[exp.Select, SQL]]()
-    for n, child in enumerate(children):
-        pair = level.column(*links[1]), child.column("by", "unit", child.table.by or "")
-        as_text = _compared_as_text(pair, level, child)
-        keyed = select([named(read_unit(pair[1], engine, as_text=as_text), "k")], child.rows())
-        counted = select([column("k"), named(exp.Count(this=exp.Star()), "n")], keyed)
-        counted = counted.where(is_present(column("k")), copy=False)
-        counted.set("group", exp.Group(expressions=[column("k")]))
-        joins.append(
-            (counted, exp.EQ(this=read_unit(pair[0], engine, as_text=as_text), expression=column("k", f"b{n}")))
-        )
-        number = exp.Coalesce(this=column("n", f"b{n}"), expressions=[whole(0)])
-        wanted.append(named(cast(number, "bigint"), f"n{n}"))
-        name = table.counts[child.table.name]
-        found[f"n{n}"] = Column(name, exp.DataType.build("bigint").sql(dialect=engine.dialect), f"n{n}")
-    names = [one for each in level.renamed.values() for one in (each.reference, each.who) if one is not None]
-    joined = select([*_of("rows", names), *wanted], level.rows())
-    for n, (counted, on) in enumerate(joins):
-        joined = joined.join(counted.subquery(f"b{n}", copy=False), on=on, join_type="left", copy=False)
-    return Derived(_together(level, children), joined, [*found.values()], level.reads)
-
-
 def _origin(name: str, chain: Sequence[Placed]) -> int:
-    """Place in a chain of the table whose own an attribute is that the last one takes from above."""
+    """Index in a chain of the table that an attribute inherited by the last one comes from."""
     number = len(chain) - 2
     while name in chain[number].table.with_parents:
         number -= 1
@@ -248,8 +258,16 @@ def _origin(name: str, chain: Sequence[Placed]) -> int:
 
 def _own_uses(table: TableInGroup, schema: Schema) -> list[Use]:
     """Uses of a table's own columns by its schema."""
-    taken = {f"attributes.{name}" for name in table.with_parents}
-    return [use for use in used_by(schema) if use[0] not in taken and use[0] != "privacy_unit"]
+    taken = {f"attributes.{name}" for name in table.with_parents} | {"privacy_unit"}
+    made = {same_name(name) for name in table.from_below}
+    return [use for use in used_by(schema) if use[0] not in taken and same_name(use[2]) not in made]
+
+
+def _uses_below(table: TableInGroup) -> list[Use]:
+    """Uses of a child's columns by the aggregates of its rows."""
+    return [
+        ("by" if kind == "unit" else "children", kind, name) for _, kind, name in getattr(table.amounts, "reads", ())
+    ]
 
 
 def _uses(chain: Sequence[Placed], number: int, schema: Schema) -> list[Use]:
@@ -257,7 +275,8 @@ def _uses(chain: Sequence[Placed], number: int, schema: Schema) -> list[Use]:
     table, last = chain[number].table, chain[-1].table
     uses = [("unit", "unit", table.unit or "") if table.by is None else ("by", "unit", table.by)]
     if table is last:
-        return [*uses, *_own_uses(table, schema)]
+        keys = [("key", "unit", table.key or "")] if table.amounts else []
+        return [*uses, *keys, *_own_uses(table, schema)]
     taken = [name for name in last.with_parents if _origin(name, chain) == number]
     parts = [(f"attributes.{name}", table.schema.attributes[name]) for name in taken]
     return [*uses, ("key", "unit", table.key or ""), *((role, part.type, part.column) for role, part in parts)]
@@ -290,7 +309,7 @@ def _compared_as_text(pair: tuple[Column, Column], above: Level, below: Level) -
 def _held(
     level: Level, above: exp.Select | None, pair: tuple[SQL, SQL], taken: Sequence[Column], engine: Engine, key: int
 ) -> exp.Select:
-    """SQL of the keys of a table that one holder alone has (k), each with the values that tables below take.
+    """SQL of the keys of a table with exactly one holder (k), each with the values that tables below inherit.
 
     above: of the table above, whose keys are the holders; None of a root, whose holders are units.
     """
@@ -299,45 +318,40 @@ def _held(
     rows = select([named(pair[0], "h"), named(pair[1], "k"), *map(column, names)], level.rows())
     rows = select([*map(column, ("h", "k", *names))], rows)
     rows = rows.where(is_present(column("h")), is_present(column("k")), copy=False)
-    rows = _one_each(rows, own, engine, key)
     if above is not None:
-        passed = [one.reference for one in taken if one.reference in above.named_selects]
-        names += dict.fromkeys(passed)
-        rows = _join([*_of("rows", ("h", "k", *own)), *_of("above", dict.fromkeys(passed))], rows, above)
-    elif pair[0] == pair[1]:
+        passed = dict.fromkeys(one.reference for one in taken if one.reference in above.named_selects)
+        names += passed
+        rows = _join([*_of("rows", ("h", "k", *own)), *_of("above", passed)], rows, above)
+    rows = _one_each(rows, names, [_in_order(one, engine) for one in own.values()], engine, key)
+    if above is None and pair[0] == pair[1]:
         return select([*map(column, ("k", *names))], rows)  # each unit has one key, its own
-    drawn = engine.scramble([column("h"), column("k"), whole(key % 2**63)])
-    place = _numbered([column("h")], [drawn, column("k")])
-    rows = select([*map(column, ("k", *names)), named(place, "place")], rows)
-    rows = select([*map(column, ("k", *names))], rows).where(column("place") <= whole(level.table.at_most), copy=False)
-    holders = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column("k")])
-    rows = select([*map(column, ("k", *names)), named(holders, "holders")], rows)
-    alone = exp.EQ(this=column("holders"), expression=whole(1))
-    return select([*map(column, ("k", *names))], rows).where(alone, copy=False)
+    by, counting = [engine.scramble([column("h"), column("k"), whole(key % 2**63)]), column("k")], _counting(engine)
+    rows = first_of_each(rows, ["k", *names], ["h"], level.table.at_most, by, count_first=counting)
+    return first_of_each(rows, ["k", *names], ["k"], 1, count_first=counting)  # a key of two holders is nobody's
 
 
-def _one_each(rows: exp.Select, own: dict[str, Column], engine: Engine, key: int) -> exp.Select:
-    """SQL of one row for each pair of holder and key, chosen by a hash of the row; rows that tie are equal."""
-    if not own:
+def _counting(engine: Engine) -> bool:
+    """Whether to count a holder's keys before sorting: faster where few holders exceed the limit."""
+    return engine.dialect == "duckdb"
+
+
+def _one_each(rows: exp.Select, names: Sequence[str], values: Sequence[SQL], engine: Engine, key: int) -> exp.Select:
+    """SQL of one row for each pair of holder and key, the first by a hash of the row; ties are equal rows.
+
+    names: the columns that are carried along. values: those of the table itself, by which its rows differ.
+    """
+    if not values:
         return rows.distinct(copy=False)
-    values = [_in_order(one, engine) for one in own.values()]
     drawn = engine.scramble([column("h"), column("k"), *values, whole(key % 2**63)])
-    place = _numbered([column("h"), column("k")], [drawn, *(value.copy() for value in values)])
-    rows = select([*map(column, ("h", "k", *own)), named(place, "place")], rows)
-    first = exp.EQ(this=column("place"), expression=whole(1))
-    return select([*map(column, ("h", "k", *own))], rows).where(first, copy=False)
+    by = [drawn, *(value.copy() for value in values)]
+    return first_of_each(rows, ["h", "k", *names], ["h", "k"], 1, by, count_first=_counting(engine))
 
 
 def _in_order(one: Column, engine: Engine) -> SQL:
-    """SQL of a raw value by which rows can be put in an order in which only equal ones tie: text by its bytes."""
+    """SQL sort key of a raw value, equal only for equal values: text by its bytes."""
     if type_of(one, engine.dialect) in exp.DataType.INTEGER_TYPES:
         return column(one.reference)
     return engine.bytes_of(engine.safe_cast(column(one.reference), one, "text"))
-
-
-def _numbered(of: list[SQL], by: list[SQL]) -> SQL:
-    order = exp.Order(expressions=[exp.Ordered(this=part) for part in by])
-    return exp.Window(this=exp.RowNumber(), partition_by=of, order=order)
 
 
 def _of(table: str, names: Iterable[str]) -> list[SQL]:
@@ -345,6 +359,6 @@ def _of(table: str, names: Iterable[str]) -> list[SQL]:
 
 
 def _join(wanted: list[SQL], rows: exp.Select, above: exp.Select) -> exp.Select:
-    """SQL of rows with the one row above whose key their holder is."""
+    """SQL of rows joined with their one parent row."""
     on = exp.EQ(this=column("h", "rows"), expression=column("k", "above"))
     return select(wanted, rows).join(above.subquery("above", copy=False), on=on, copy=False)

@@ -58,11 +58,33 @@ def per_person(engine: Engine, rule: PersonRule, columns: Mapping[str, Column], 
             "per_person is read from files, frames, SQLite, DuckDB, PostgreSQL and Spark; elsewhere make a table with "
             "one row a person, and leave per_person out"
         )
+    source, view = columns[rule.person], any(one.derived for one in columns.values())
+    text = named(reading("text", replace(source, who=None), engine), "person")
+    people, made = grouped(engine, rule, columns, schema, read_unit(source, engine), [text])
+    people, found = with_expressions(people, ["who", "person"], rule, made, engine)
+    whose = Column(rule.person, TYPES["text"], "person", derived=view, who="who")
+    read = used_columns(engine, columns)
+    reads = [one if one.reference == source.reference else replace(one, who=None) for one in read]
+    return Derived(engine, people, [whose, *found], reads)
+
+
+def grouped(
+    engine: Engine,
+    rule: PersonRule,
+    columns: Mapping[str, Column],
+    schema: Schema,
+    who: SQL,
+    beside: Sequence[SQL] = (),
+) -> tuple[exp.Select, dict[str, Column]]:
+    """SQL of a rule's aggregates by person, and their columns by the rule's numbers.
+
+    who: SQL of whose a row is. beside: values that all rows of one have in common.
+    """
     booleans = {part.column: part for part in schema.attributes.values() if isinstance(part, Boolean)}
     spelled = {value.value: booleans.get(name) for name, value in rule.columns.items() if value.op == "column"}
-    source, view = columns[rule.person], any(one.derived for one in columns.values())
+    view = any(one.derived for one in columns.values())
     plain = {name: replace(one, who=None) for name, one in columns.items()}
-    wanted = [named(read_unit(source, engine), "who"), named(reading("text", plain[rule.person], engine), "person")]
+    wanted = [named(who, "who"), *beside]
     numbers, results, made = list[SQL](), list[SQL](), dict[str, Column]()
     for number, each in rule.aggregates.items():
         keys = [] if each.order is None else _keys(each.order, plain, engine)
@@ -82,23 +104,20 @@ def per_person(engine: Engine, rule: PersonRule, columns: Mapping[str, Column], 
         rows = rows.where(expression_sql(rule.where, plain, engine), copy=False)
     if numbers:
         rows = select([exp.Star(), *numbers], rows)
-    people = select([column("who"), named(exp.Min(this=column("person")), "person"), *results], rows)
+    common = [named(exp.Min(this=column(one.alias)), one.alias) for one in beside]
+    people = select([column("who"), *common, *results], rows)
     people = people.where(is_present(column("who")), copy=False)  # for privacy: nobody is no person
     people.set("group", exp.Group(expressions=[column("who")]))
-    people, found = _with_expressions(people, rule, made, engine)
-    whose = Column(rule.person, TYPES["text"], "person", derived=view, who="who")
-    read = used_columns(engine, columns)
-    reads = [one if one.reference == source.reference else replace(one, who=None) for one in read]
-    return Derived(engine, people, [whose, *found], reads)
+    return people, made
 
 
-def _with_expressions(
-    people: exp.Select, rule: PersonRule, made: Mapping[str, Column], engine: Engine
+def with_expressions(
+    people: exp.Select, beside: Sequence[str], rule: PersonRule, made: Mapping[str, Column], engine: Engine
 ) -> tuple[exp.Select, list[Column]]:
-    """SQL of people's rows with the columns of a rule, and these. made: the columns of its aggregates."""
+    """SQL of rows with a rule's columns; return it and the columns. made: aggregates. beside: names to carry along."""
     if all(value.op == "column" for value in rule.columns.values()):
         return people, [replace(made[value.value], name=name) for name, value in rule.columns.items()]
-    wanted, found = [column("who"), column("person")], list[Column]()
+    wanted, found = [*map(column, beside)], list[Column]()
     for place, (name, value) in enumerate(rule.columns.items()):
         bare = value.op == "column"
         sql = column(made[value.value].reference) if bare else expression_sql(value, made, engine)
@@ -156,7 +175,7 @@ def _of_row(each: Aggregate, columns: Mapping[str, Column], engine: Engine, spel
 
 
 def _compared(source: Column, engine: Engine) -> SQL:
-    """SQL of a value that is compared with others as people are: texts by their bytes; an empty one is missing."""
+    """SQL of a value as persons' identifiers are compared: texts by their bytes; an empty one is missing."""
     value, found = read_unit(source, engine), type_of(source, engine.dialect)
     if found is not None and found not in TEXTS:
         return value
@@ -183,7 +202,7 @@ def _keys(order: Expression, columns: Mapping[str, Column], engine: Engine) -> l
 
 
 def _number(in_order: Sequence[SQL], *, last: bool) -> SQL:
-    """SQL of the place of a row among those of its person that have a value, which is the last part of the order."""
+    """SQL of a row's rank among its person's rows that have a value; the last sort key is that value."""
     there = choose([(is_present(in_order[-1]), whole(0))], whole(1))
     order = [exp.Ordered(this=there), *(exp.Ordered(this=part.copy(), desc=last) for part in in_order)]
     # For privacy it is numbered within the person, whose rows alone decide.
@@ -191,7 +210,7 @@ def _number(in_order: Sequence[SQL], *, last: bool) -> SQL:
 
 
 def _at_an_end(number: str, keys: int, engine: Engine, *, last: bool) -> SQL:
-    """SQL of the value of a person's first or last row in an order."""
+    """SQL of FIRST or LAST: the value of a person's first or last row in the aggregate's order of `keys` columns."""
     value = column(f"v{number}")
     if engine.dialect == "postgres":
         first = exp.EQ(this=column(f"n{number}"), expression=whole(1))
@@ -204,7 +223,7 @@ def _at_an_end(number: str, keys: int, engine: Engine, *, last: bool) -> SQL:
 
 
 def _result(each: Aggregate, number: str, keys: int, engine: Engine) -> SQL:
-    """SQL of an aggregate of a person's values."""
+    """SQL of an aggregate of a person's values. number: in the names of its columns. keys: of its order, how many."""
     value: SQL = column(f"v{number}")
     match each.function:
         case "rows" | "values":
@@ -215,8 +234,9 @@ def _result(each: Aggregate, number: str, keys: int, engine: Engine) -> SQL:
         case "sum" | "mean":
             rows: SQL = exp.Count(this=value)
             by = double(STEPS) if each.function == "sum" else exp.paren(cast(rows.copy(), "double") * double(STEPS))
+            total = clipped_sum(value.copy(), *(["int128"] if engine.dialect == "duckdb" else []))
             # Without a value there is no sum; the clipped one would be the least of all.
-            return choose([(rows > whole(0), over(cast(clipped_sum(value.copy()), "double"), by))], exp.Null())
+            return choose([(rows > whole(0), over(cast(total, "double"), by))], exp.Null())
         case "least" | "all":
             found: SQL = exp.Min(this=value)
         case "greatest" | "any":

@@ -57,7 +57,7 @@ TYPES: dict[Kind, str] = {"number": "double", "text": "text", "boolean": "boolea
 def with_made_columns(
     engine: Engine, rules: Mapping[str, Rule], wanted: Sequence[tuple[str, str, str]], find: Find
 ) -> tuple[Derived, dict[str, Column]]:
-    """Engine over rows with the columns that rules make, and its column for each name that is wanted.
+    """Engine over rows with columns computed by rules, and its column for each wanted name.
 
     wanted: uses of columns, (role for messages, kind, name). Columns that no rule makes stay as they are; what nothing
     uses is not worked out.
@@ -81,7 +81,7 @@ def with_made_columns(
     read = {key: column(f"{prefix}_from{n}") for n, key in enumerate(sources)}
     carried = dict.fromkeys(one for source in kept.values() for one in (source.reference, source.who) if one)
     inner = [column(one) for one in carried]
-    inner += [named(reading(key[1], one, engine), read[key].name) for key, one in sources.items()]
+    inner += [named(guarded(key[1], reading(key[1], one, engine)), read[key].name) for key, one in sources.items()]
     carried |= dict.fromkeys(one.name for one in read.values())
     rows = exp.Select(expressions=inner).from_(engine.table(), copy=False)
 
@@ -89,7 +89,7 @@ def with_made_columns(
         def leaf(one: Expression) -> SQL:
             kind = one.kind or "text"
             known = made.get(one.value) if one.value != name else None  # its own name means the table's column
-            return guarded(kind, read[one.value, kind].copy() if known is None else reading(kind, known, engine))
+            return read[one.value, kind].copy() if known is None else guarded(kind, reading(kind, known, engine))
 
         if isinstance(rule, Expression):
             return _sql(rule, leaf, engine)
@@ -109,7 +109,7 @@ def with_made_columns(
 
 
 def _layers(rules: Mapping[str, Rule]) -> Iterator[list[str]]:
-    """The rules, in runs of which none uses another of the same run."""
+    """Group rules into layers: no rule uses another one of its layer."""
     layer: list[str] = []
     for name, rule in rules.items():
         if not {*uses(name, rule, rules)}.isdisjoint(layer):
@@ -121,7 +121,7 @@ def _layers(rules: Mapping[str, Rule]) -> Iterator[list[str]]:
 
 
 def _needed(rules: Mapping[str, Rule], names: Sequence[str]) -> dict[str, Rule]:
-    """The rules that make these columns, and those that they use in turn, in their order."""
+    """Transitive closure of the rules that some columns need, in order."""
     wanted = {*names}
     for name, rule in reversed([*rules.items()]):
         if name in wanted:
@@ -197,18 +197,23 @@ def _constant(expression: Expression) -> SQL:
     return literals[kind](value)
 
 
+def _paren(value: Any) -> SQL:
+    """SQL in parentheses; the value is used nowhere else, and a copy at each level would take squared time."""
+    return exp.Paren(this=value)
+
+
 def _case(parts: list[SQL], _: Any) -> SQL:
     """SQL of the first result whose test holds; the last one's always does."""
     return choose(list(zip(parts[:-2:2], parts[1:-2:2], strict=True)), parts[-1])
 
 
 def _quotient(parts: list[SQL], _: Any) -> SQL:
-    return exp.paren(over(parts[0], exp.Nullif(this=parts[1], expression=double(0))))
+    return _paren(over(parts[0], exp.Nullif(this=parts[1], expression=double(0))))
 
 
 def _round(parts: list[SQL], digits: int) -> SQL:
     tens = double(10**digits)
-    return exp.paren(over(_whole(exp.Floor, exp.paren(exp.paren(parts[0]) * tens + double(0.5))), tens))
+    return _paren(over(_whole(exp.Floor, _paren(_paren(parts[0]) * tens + double(0.5))), tens))
 
 
 def _whole(kind: type[exp.Func], value: SQL) -> SQL:
@@ -234,7 +239,7 @@ def _has_word(parts: list[SQL], words: Sequence[str]) -> SQL:
     blank = exp.Literal.string(" ")
     text = exp.DPipe(this=exp.DPipe(this=blank, expression=parts[0], safe=True), expression=blank.copy(), safe=True)
     pattern = exp.Literal.string("|".join(map(spelled, words)))
-    return exp.paren(exp.RegexpLike(this=exp.paren(text), expression=pattern))
+    return _paren(exp.RegexpLike(this=_paren(text), expression=pattern))
 
 
 def _extract(parts: list[SQL], unit: str) -> SQL:
@@ -264,13 +269,13 @@ def _span(parts: list[SQL], factors: Sequence[int]) -> SQL:
 
     def weighed(time: SQL) -> SQL:
         terms: list[SQL] = [part_of(unit, time) * whole(by) for unit, by in zip(_UNITS, factors, strict=False)]
-        return exp.paren(reduce(lambda left, right: exp.Add(this=left, expression=right), terms))
+        return _paren(reduce(lambda left, right: exp.Add(this=left, expression=right), terms))
 
-    return cast(exp.paren(weighed(parts[1]) - weighed(parts[0])), "double")
+    return cast(_paren(weighed(parts[1]) - weighed(parts[0])), "double")
 
 
-def _binary(kind: type[exp.Binary]) -> Writer:
-    return lambda parts, _: exp.paren(kind(this=parts[0], expression=parts[1]))
+def _binary(kind: Callable[..., Any]) -> Writer:
+    return lambda parts, _: _paren(kind(this=parts[0], expression=parts[1]))
 
 
 def _first_of(kind: type[exp.Expression], **how: Any) -> Writer:
@@ -298,15 +303,15 @@ _WRITERS: dict[str, Writer] = {
     "floor": lambda parts, _: _whole(exp.Floor, parts[0]),
     "ceil": lambda parts, _: _whole(exp.Ceil, parts[0]),
     **{"least": _first_of(exp.Least, ignore_nulls=True), "greatest": _first_of(exp.Greatest, ignore_nulls=True)},
-    **{"coalesce": _first_of(exp.Coalesce), "in": lambda parts, _: exp.paren(_first_of(exp.In)(parts, _))},
-    "between": lambda parts, _: exp.paren(exp.Between(this=parts[0], low=parts[1], high=parts[2])),
+    **{"coalesce": _first_of(exp.Coalesce), "in": lambda parts, _: _paren(_first_of(exp.In)(parts, _))},
+    "between": lambda parts, _: _paren(exp.Between(this=parts[0], low=parts[1], high=parts[2])),
     **{"case": _case, "/": _quotient, "round": _round, "has word": _has_word},
     **{"extract": _extract, "trunc": _trunc, "diff": _diff, "age": _age},
     "nullif": lambda parts, _: exp.Nullif(this=parts[0], expression=parts[1]),
-    "neg": lambda parts, _: exp.paren(exp.Sub(this=double(0), expression=parts[0])),
-    "not": lambda parts, _: exp.paren(exp.Not(this=exp.paren(parts[0]))),
-    "is null": lambda parts, _: exp.paren(exp.Is(this=exp.paren(parts[0]), expression=exp.Null())),
-    "like": lambda parts, pattern: exp.paren(exp.Like(this=parts[0], expression=exp.Literal.string(pattern))),
+    "neg": lambda parts, _: _paren(exp.Sub(this=double(0), expression=parts[0])),
+    "not": lambda parts, _: _paren(exp.Not(this=_paren(parts[0]))),
+    "is null": lambda parts, _: _paren(exp.Is(this=_paren(parts[0]), expression=exp.Null())),
+    "like": lambda parts, pattern: _paren(exp.Like(this=parts[0], expression=exp.Literal.string(pattern))),
     "lower": lambda parts, _: _translated(parts[0], UPPER, LOWER),
     "upper": lambda parts, _: _translated(parts[0], LOWER, UPPER),
     "trim": lambda parts, _: exp.Trim(this=parts[0], expression=exp.Literal.string(BLANKS)),

@@ -5,7 +5,8 @@
     bound    clip to the bounds, look up in the lists; rows without a value or a unit fall out, but a measure may be
              missing; so do rows that the schema calls impossible
     place    the row's cell number and its measures in whole steps; the number comes in short words where rows are
-             wanted one by one (`sfumato.kernel.counts`)
+             wanted one by one (`sfumato.kernel.counts`); where rows are weighed, its weight in whole steps, by which
+             all is multiplied
     cap      at most `contributions` rows per unit
     gather   rows and sums of steps by cell; rows that come in words are left as they are
 
@@ -68,6 +69,7 @@ from sfumato.kernel.reading.expressions import (
     clip,
     column,
     double,
+    first_of_each,
     is_present,
     named,
     over,
@@ -76,7 +78,8 @@ from sfumato.kernel.reading.expressions import (
 )
 from sfumato.schema import Measure, Schema
 from sfumato.schema.attributes import Category
-from sfumato.schema.parts import missing_of
+from sfumato.schema.parts import ROWS, Weight
+from sfumato.schema.schema import missing_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +101,8 @@ def aggregate_statement(
 ) -> SQL:
     """SQL statement for rows and sums by cell (columns cell, n, s0, s1, ..., cells rising), or for placed rows.
 
-    Row by row the columns are word0, word1, ..., m0, missing0, m1, ... A measure has two sums, of its steps and of rows
+    Row by row the columns are word0, word1, ..., m0, missing0, m1, ..., where rows are weighed with `weight` first of
+    them; n is then the sum of weights. A measure has two sums, of its steps and of rows
     in which it is missing; one where such rows fall out.
     columns: the engine's column for each name that the schema uses.
     key: which of a unit's rows survive the cap depends on it, and on that unit's rows.
@@ -107,17 +111,19 @@ def aggregate_statement(
     """
     row_by_row = row_by_row or with_people
     steps = _names_of_sums(schema)
+    weights = [] if schema.weight is None else ["weight"]
     in_whole = _in_whole(schema, engine, columns)
     cells = _cells(schema, in_whole, split=row_by_row)
     values = _read(schema, engine, columns, unit_as_text=with_people, period=period)
     rows = _placed(schema, in_whole, cells, _bounded(schema, engine, in_whole, values))
     if schema.privacy_unit.column is not None:
         carried = ["unit"] if with_people else []
-        rows = _capped(rows, [*cells, *steps], schema.privacy_unit.contributions, engine, key, carried)
+        rows = _capped(rows, [*cells, *weights, *steps], schema.privacy_unit.contributions, engine, key, carried)
     if row_by_row:
         return rows
     sums = [named(clipped_sum(column(step)), f"s{place}") for place, step in enumerate(steps)]
-    gathered = select([column("cell"), named(exp.Count(this=exp.Star()), "n"), *sums], rows)
+    count = clipped_sum(column("weight")) if weights else exp.Count(this=exp.Star())
+    gathered = select([column("cell"), named(count, "n"), *sums], rows)
     gathered.set("group", exp.Group(expressions=[column("cell")]))
     gathered.set("order", exp.Order(expressions=[exp.Ordered(this=column("cell"))]))
     return gathered
@@ -215,6 +221,8 @@ def _read(
     attributes = _numbered(schema.attributes)
     wanted = [named(read_value(part, columns[part.column], engine), f"a{place}") for place, part in attributes]
     wanted += [named(read_number(columns[part.column], engine), f"m{i}") for i, part in _numbered(schema.measures)]
+    if schema.weight is not None:
+        wanted.append(named(read_number(columns[schema.weight.column], engine), "weight"))
     if schema.privacy_unit.column is not None:
         unit = read_unit(columns[schema.privacy_unit.column], engine, as_text=unit_as_text)
         wanted.append(named(unit, "unit"))
@@ -252,12 +260,18 @@ def _bounded(
         clipped = clip(value.copy(), double(measure.lower), double(measure.upper))
         # Not clipped alone: to the least and greatest of several values NULL is nothing.
         wanted.append(named(exp.Case(ifs=[exp.If(this=is_present(value.copy()), true=clipped)]), f"m{place}"))
+    if schema.weight is not None:
+        steps = _weight_in_steps(schema.weight, column("weight", "rows"))
+        wanted.append(named(steps, "weight"))
+        # For privacy: a row that weighs nothing is in no statistic, not even in that of rows as they are.
+        present += [is_present(column("weight", "rows")), steps.copy() >= whole(1)]
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit", "rows"))
         present.append(is_present(column("unit", "rows")))  # for privacy: a row of nobody could not be capped
     if beside is not None:
         read = [(f"a{place}", f"v{place}") for place in range(len(schema.attributes))]
         read += [(f"m{place}", f"w{place}") for place in range(len(schema.measures))]
+        read += [] if schema.weight is None else [("weight", "weighed")]
         wanted += [named(column(name, "rows"), was) for name, was in read]
         full: SQL = whole(1)
         if present:
@@ -293,6 +307,7 @@ def _with_cells(schema: Schema, structure: Structure, in_whole: Set[str], values
         for place, axis in axes
     ]
     kept = [f"a{place}" for place in range(len(schema.attributes))] + [f"m{n}" for n in range(len(schema.measures))]
+    kept += [] if schema.weight is None else ["weight"]
     kept += [] if schema.privacy_unit.column is None else ["unit"]
     return select([*map(column, kept), *(named(cast(cell, "bigint"), name) for cell, name in along)], values)
 
@@ -321,10 +336,14 @@ def _placed(schema: Schema, in_whole: Set[str], cells: Mapping[str, SQL], values
     rule of the schema.
     """
     wanted = [named(cell, name) for name, cell in cells.items()]
+    if schema.weight is not None:
+        wanted.append(column("weight"))
     for place, measure in _numbered(schema.measures):
-        wanted.append(named(_steps(measure, f"m{place}"), f"m{place}"))
+        wanted.append(named(_weighed(_steps(measure, f"m{place}"), schema), f"m{place}"))
         if measure.missing == "keep":
-            wanted.append(named(_is_missing(column(f"m{place}")), f"missing{place}"))
+            wanted.append(named(_weighed(_is_missing(column(f"m{place}")), schema), f"missing{place}"))
+    if schema.weight is not None and ROWS in schema.summed:
+        wanted.append(named(cast(whole(schema.weight.most), "bigint"), f"m{len(schema.measures)}"))
     if schema.privacy_unit.column is not None:
         wanted.append(column("unit"))
     tests = listed(schema)
@@ -351,6 +370,27 @@ def _steps(measure: Measure, name: str) -> SQL:
     return cast(clip(steps, double(-measure.half_units), double(measure.half_units)), "bigint")
 
 
+def _weight_in_steps(weight: Weight, value: SQL) -> SQL:
+    """SQL of a weight in whole steps: clipped to its bounds, moved toward the mean, rounded; NULL where it is missing.
+
+    Not clipped alone, as above.
+    """
+    moved = clip(value.copy(), double(weight.lower), double(weight.upper))
+    if weight.mean is not None:
+        moved = exp.paren(moved * double(1 - weight.shrink)) + double(weight.shrink * weight.mean)
+    steps = exp.Floor(this=over(exp.paren(moved), double(weight.step)) + double(0.5))
+    # For privacy: whatever rounding did, a row counts for no more steps than the noise is made for.
+    bounded = cast(clip(steps, double(0), double(weight.most)), "bigint")
+    return exp.Case(ifs=[exp.If(this=is_present(value), true=bounded)])
+
+
+def _weighed(steps: SQL, schema: Schema) -> SQL:
+    """SQL of what a row adds, once for every step of its weight."""
+    if schema.weight is None:
+        return steps
+    return cast(exp.Mul(this=steps, expression=column("weight")), "bigint")
+
+
 def _is_missing(value: SQL) -> SQL:
     """SQL of 1 for a row in which a measure is missing, else 0."""
     test = exp.Case(ifs=[exp.If(this=is_present(value), true=whole(0))], default=whole(1))
@@ -360,7 +400,7 @@ def _is_missing(value: SQL) -> SQL:
 def _names_of_sums(schema: Schema) -> list[str]:
     """Names of the summed columns, in the order of the schema's statistics: steps, and rows without a value."""
     found = []
-    for place, measure in _numbered(schema.measures):
+    for place, measure in _numbered(schema.summed):
         found.append(f"m{place}")
         if measure.missing == "keep":
             found.append(f"missing{place}")
@@ -372,20 +412,16 @@ def _capped(
 ) -> exp.Select:
     """SQL of at most `most` rows per unit, chosen by a hash of the row itself. carried: further columns to return."""
     drawn = engine.scramble([column("unit"), *map(column, kept), whole(key % 2**63)])
-    order = exp.Order(expressions=[exp.Ordered(this=part) for part in (drawn, *map(column, kept))])
-    place = exp.Window(this=exp.RowNumber(), partition_by=[column("unit")], order=order)
-    wanted = [*kept, *carried]
-    numbered = select([*map(column, wanted), named(place, "place")], rows)
-    return select([*map(column, wanted)], numbered).where(column("place") <= whole(most), copy=False)
+    # Where one row of each is kept, most have one, and counting them takes as long as sorting.
+    counting = engine.dialect == "duckdb" and most > 1
+    return first_of_each(rows, [*kept, *carried], ["unit"], most, by=[drawn, *map(column, kept)], count_first=counting)
 
 
-def clipped_sum(steps: SQL) -> SQL:
-    """SQL of a sum of whole numbers in 38 digits, clipped to 64 bits."""
-
-    def wide(value: SQL) -> SQL:
-        return cast(value, "decimal(38, 0)")
-
-    return cast(clip(exp.Sum(this=wide(steps)), wide(whole(-LARGEST_SUM)), wide(whole(LARGEST_SUM))), "bigint")
+def clipped_sum(steps: SQL, wide: str = "decimal(38, 0)") -> SQL:
+    """SQL of a sum of whole numbers in 38 digits, clipped to 64 bits. wide: int128 where an engine adds in that."""
+    added = cast(steps, wide) if wide != "int128" else steps
+    ends = cast(whole(-LARGEST_SUM), wide), cast(whole(LARGEST_SUM), wide)
+    return cast(clip(exp.Sum(this=added), *ends), "bigint")
 
 
 def _numbered(parts: Mapping[str, T]) -> list[tuple[int, T]]:
@@ -429,7 +465,7 @@ def as_values(answer: pa.Table) -> tuple[list[bytes], NDArray[np.int64], NDArray
 
 
 def admitted(answer: pa.Table, admit: Admit) -> pa.Table:
-    """The rows, without their people, of those who are admitted; all are told to `admit` before any row is used."""
+    """Keep the rows of admitted persons, without their names; `admit` sees all persons before any row is used."""
     from pyarrow import array
 
     found: pa.Table | None = None
@@ -457,6 +493,10 @@ def as_aggregate(answer: pa.Table, schema: Schema) -> Aggregate | None:
     sums = dict(zip(_sums(schema), found, strict=True))
     right = bool((np.diff(cells) > 0).all() and (counts > 0).all())
     right &= not len(cells) or bool(cells[0] >= 0 and cells[-1] < schema.domain.size)
+    if schema.weight is not None and ROWS in sums:
+        # For privacy: each row weighs from 1 step to the most, and adds the most here.
+        right &= bool((sums[ROWS] % schema.weight.most == 0).all() and (counts <= sums[ROWS]).all())
+        right &= bool((sums[ROWS] // schema.weight.most <= counts).all())
     for name, measure in schema.measures.items():
         missing = sums.get(missing_of(name), np.zeros_like(counts))
         # For privacy: each row of a cell adds steps or is missing, never both.
@@ -469,7 +509,8 @@ def as_rows(answer: pa.Table, schema: Schema) -> Rows | None:
     """Placed rows of an answer row by row; None if it is malformed."""
     runs, words = words_of(schema.domain), list[NDArray[Any]]()
     names = _sums(schema)
-    if answer.num_columns != len(runs) + len(names):
+    weighed = schema.weight is not None
+    if answer.num_columns != len(runs) + weighed + len(names):
         return None
     for run, values in zip(runs, answer.columns, strict=False):
         cells = prod(schema.domain.shape[run.start : run.stop])
@@ -478,13 +519,21 @@ def as_rows(answer: pa.Table, schema: Schema) -> Rows | None:
             return None
         words.append(short(word, cells))
     columns = answer.columns[len(runs) :]
+    weights = _whole_numbers(columns.pop(0), "int64") if weighed else None
     steps = {name: _whole_numbers(values, "int64") for name, values in zip(names, columns, strict=True)}
+    if schema.weight is not None and weights is not None:
+        if not _within(weights, 1, schema.weight.most):
+            return None
+        if ROWS in steps and not _within(steps[ROWS], schema.weight.most, schema.weight.most):
+            return None
+    each = np.int64(1) if weights is None else weights
     for name, measure in schema.measures.items():
         missing = steps.get(missing_of(name), np.zeros(1, dtype=np.int64))
-        within = _within(steps[name], -measure.half_units, measure.half_units) and _within(missing, 0, 1)
-        if not within or (missing * steps[name]).any():
+        most = measure.half_units * each  # both ends by comparison, as -2^63 has no absolute value
+        within = bool(((-most <= steps[name]) & (steps[name] <= most)).all())
+        if not within or not ((missing == 0) | ((missing == each) & (steps[name] == 0))).all():
             return None
-    return Rows(schema.domain, tuple(words), steps)
+    return Rows(schema.domain, tuple(words), steps, weights)
 
 
 def _sums(schema: Schema) -> list[str]:

@@ -55,7 +55,7 @@ def open_engine(
 
         return open_spark(table, name)
     if is_other(table, spoken) and not _is_sqlite(table):
-        from sfumato.kernel.reading.engines.other.engine import open_other
+        from sfumato.kernel.reading.engines.other.session import open_other
 
         return open_other(table, name, spoken)
     from sfumato.kernel.reading.engines.duckdb import open_duckdb
@@ -281,7 +281,7 @@ def _asked(schema: Schema) -> Iterator[tuple[str, str, str]]:
 
 
 def _used(engine: Engine, columns: dict[str, Column], unit: str | None) -> list[Column]:
-    """The engine's columns that are read; what tells persons apart is worked out for the unit alone."""
+    """Columns of the engine that are read; only the unit's column keeps its identity of persons."""
     own = {columns[name].reference for name in columns if name == unit}
     used = used_columns(engine, columns)
     return [column if column.reference in own else replace(column, who=None) for column in used]
@@ -293,6 +293,8 @@ def used_by(schema: Schema) -> Iterator[tuple[str, str, str]]:
         yield f"attributes.{name}", attribute.type, attribute.column
     for name, measure in schema.measures.items():
         yield f"measures.{name}", "measure", measure.column
+    if schema.weight is not None:
+        yield "weight", "measure", schema.weight.column
     if schema.privacy_unit.column is not None:
         yield "privacy_unit", "unit", schema.privacy_unit.column
     if schema.series is not None and schema.series.column is not None:
@@ -331,7 +333,7 @@ def _match(columns: Sequence[Column], role: str, wanted: str) -> Column:
 
 
 def _refuse_unfit(role: str, kind: str, column: Column, dialect: str) -> None:
-    """Refuse a column whose type cannot serve the kind; untyped sources, such as CSV, pass."""
+    """Refuse a column whose type does not fit its use (kind); untyped sources, such as CSV, pass."""
     if kind == "unit" and column.inexact:
         raise TableError(
             f"the column {column.name!r} says who a row is about, but pandas holds it as floats, in which two large "

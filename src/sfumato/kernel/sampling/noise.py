@@ -1,9 +1,7 @@
 """Exact samplers of discrete Laplace and discrete Gaussian noise, without floating-point numbers.
 
-Everything is made of coins. If G is geometric, P(G = g) proportional to r**g, then the binary digits of G are
-independent: r**g is the product of r**(2**j) over the digits j that are one, so digit j is one with probability
-r**(2**j) / (1 + r**(2**j)). Digits 0 to J - 1 give G modulo 2**J, and G // 2**J, independent of them, is the length of
-a run of successes of one more coin, r**(2**J). So nothing is cut off.
+Everything is made of coins (docs/privacy.md, section 3): digit j of a geometric variable, P(g) proportional to r**g, is
+one with probability r**(2**j) / (1 + r**(2**j)), and what is beyond 2**J is a run of successes of one more coin.
 
     Laplace     the difference of two geometric variables
     Gaussian    a Laplace proposal, kept with probability exp(-gamma), gamma rational (Canonne, Kamath, Steinke 2020)

@@ -2,32 +2,31 @@
 
 A measurement's noise follows from a budget, or is stated row by row; both are public. `distance`, the sum over a
 margin's cells of |count - guess|, is an exact whole number that one row changes by 1 at most: a score.
-
-`measure_misfit` and `measure_margin_misfits` add noise to sums of misfits by group. A row of data in cell c changes
-row j of a misfit by at most |A[j, c]|, so it changes the sums of all groups together by at most column sum c of |A|,
-however the rows are grouped (docs/privacy.md, theorem 3).
+Sums of misfits by group are theorem 3 of docs/privacy.md, those of margins theorem 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import MOST_MISFIT_GROUPS, Codes
+from sfumato.arrays import MOST_MISFIT_GROUPS, ByAxis, Codes, Which
+from sfumato.domain import Domain
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
-from sfumato.kernel.charge import Charge, Load, noise_for
+from sfumato.kernel.charge import Charge, Load, load_of, noise_for
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace, Noise
-from sfumato.queries import Identity, Queries
+from sfumato.queries import Identity, Kron, Queries
 from sfumato.queries.arrays import codes, frozen
-from sfumato.queries.running import worst_square
-from sfumato.schema.parts import missing_of
+from sfumato.queries.ranges import worst_square
+from sfumato.schema.schema import missing_of
 
 
 def check_kind(budget: Budget, charge: Charge) -> None:
@@ -67,9 +66,9 @@ def noises_of(
     unit: int,
     budget: Budget | None,
     scales: Fraction | Sequence[Fraction] | None,
-    which: Codes | None,
+    which: Which,
     charge: Charge,
-) -> tuple[tuple[Noise, ...], Codes | None]:
+) -> tuple[tuple[Noise, ...], Which]:
     """Distinct noises of a measurement, and the index of each row's noise; None where all carry the first."""
     if (budget is None) == (scales is None):
         raise QueryError("give either a budget or noise scales, so that the budget is stated once")
@@ -85,6 +84,8 @@ def noises_of(
     listed = [scales] if isinstance(scales, Fraction) else list(scales)
     if min(listed) <= 0:
         raise PrivacyError("a noise scale must be positive")
+    if isinstance(which, ByAxis):
+        return tuple(family(scale) for scale in listed), _by_axis(which, queries, len(listed))
     if which is not None:
         places = np.array(which, dtype=np.int64)  # a copy: nobody may change it between the charge and the draw
         if places.shape != (queries.rows,) or places.min() < 0 or places.max() >= len(listed):
@@ -98,14 +99,43 @@ def noises_of(
     return tuple(family(scale) for scale in distinct), found
 
 
+def _by_axis(which: ByAxis, queries: Queries, scales: int) -> ByAxis:
+    """Checked copy of the codes along each axis, which nobody may change between the charge and the draw."""
+    copied = ByAxis(tuple(frozen(np.array(codes, dtype=np.int64)) for codes in which.along))
+    rows = [factor.rows for factor in queries.factors] if type(queries) is Kron else []
+    fits = [codes.shape for codes in copied.along] == [(count,) for count in rows]
+    if not fits or min(int(codes.min()) for codes in copied.along) < 0 or prod(copied.kinds) != scales:
+        raise QueryError(f"noise by axis is for a product of queries, with a code for each row along each: {queries!r}")
+    return copied
+
+
+def loads_by_axis(queries: Kron, noises: Sequence[Noise], which: ByAxis, domain: Domain, unit: int) -> Iterator[Load]:
+    """Loads of a product over the attributes by value of its longest one: that of the fullest cell of each.
+
+    A column sum of a product is the product of the factors' column sums, so its maximum over the other attributes is
+    the product of their maxima (docs/privacy.md, theorem 2).
+    """
+    longest = domain.shape.index(max(domain.shape))
+    for noise, kinds in zip(noises, np.ndindex(which.kinds), strict=True):
+        rows = [np.flatnonzero(codes == kind) for codes, kind in zip(which.along, kinds, strict=True)]
+        if not all(map(len, rows)):
+            continue
+        parts = [factor[mine] for factor, mine in zip(queries.factors, rows, strict=True)]
+        squared = not isinstance(noise, Laplace)
+        peak = prod(int(part.l2_squared if squared else part.l1) for n, part in enumerate(parts) if n != longest)
+        along = parts[longest].column_squares() if squared else parts[longest].column_sums()
+        sums = np.asarray(along, dtype=np.int64)
+        queries._must_fit(float(peak) * float(sums.max()))
+        yield replace(load_of(noise, sums * peak, sums * peak, unit), by_group=True)
+
+
 def running_noises(
     units: Mapping[str, int], shares: Mapping[str, Budget], periods: int, charge: Charge, together: int = 1
 ) -> tuple[dict[str, Noise], list[Load]]:
     """Least noise of every cell of each statistic, in GRID-ths of a row, in a series of so many parts; and its load.
 
-    A row of one part moves this measurement and later ones by a column of GRID * C, a person in several parts by the
-    sum of their columns (docs/privacy.md, theorems 13 and 14). All of it is charged now: to each part its share of the
-    worst case. together: periods in which one person may be.
+    What later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14). together: periods in
+    which one person may be.
     """
     if charge.pure:
         raise QueryError("running totals are for Gaussian noise; give a delta")
@@ -120,7 +150,7 @@ def running_noises(
     return noises, loads
 
 
-LARGEST = 2**61  # of a distance and of a penalty; cutting off at a fixed number brings distances only closer
+LARGEST = 2**61  # values and penalties are cut off here, which brings them only closer: with noise they fit 64 bits
 EXACT = 2.0**52  # below this, 64 bits hold the sum beyond doubt
 
 
@@ -224,13 +254,6 @@ def misfit_noise(misfit: Misfit, budget: Budget, contributions: int) -> Noise:
     return noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l1**2))
 
 
-def misfit_load(column_sums: NDArray[np.int64] | int, noise: Noise) -> Load:
-    """The load of noisy sums of misfits on each cell."""
-    if isinstance(noise, Laplace):
-        return Load(column_sums, 1 / noise.scale)
-    return Load(column_sums**2, 1 / (2 * noise.sigma_squared))
-
-
 def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArray[np.int64]:
     """Sum of misfits by group, modulo 2^64, which is as private as without wrapping."""
     sums = np.zeros(groups, dtype=np.int64)
@@ -239,21 +262,13 @@ def group_sums(misfits: NDArray[np.int64], labels: Codes, groups: int) -> NDArra
 
 
 def noise_of_margins(labels: Codes, groups: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
-    """Least noise for sums of misfits of whole margins, and the load that it puts on every cell of the table.
-
-    A row lies in one cell of each margin and moves that margin's misfit by at most 1, so it moves the sum of a group by
-    at most the number of its margins (docs/privacy.md, theorem 6).
-    """
+    """Least noise for sums of misfits of whole margins, and its load on every cell (docs/privacy.md, theorem 6)."""
     members = np.bincount(labels, minlength=groups).tolist()
     return _noise_everywhere(sum(members), sum(count**2 for count in members), budget, contributions)
 
 
 def noise_of_queries(asked: Sequence[Queries], budget: Budget, contributions: int) -> tuple[Noise, Load]:
-    """Least noise for queries about several margins, and the load that it puts on every cell of the table.
-
-    A row lies in one cell of each margin and moves its answers by the column of that cell, so it moves all answers
-    together by at most the sum of the fullest columns (docs/privacy.md, section 9).
-    """
+    """Least noise for queries about several margins, and its load on every cell (docs/privacy.md, section 9)."""
     known = {id(queries): (int(queries.l1), int(queries.l2_squared)) for queries in {id(q): q for q in asked}.values()}
     l1, l2_squared = (sum(known[id(queries)][power] for queries in asked) for power in (0, 1))
     if not l1:
@@ -263,6 +278,4 @@ def noise_of_queries(asked: Sequence[Queries], budget: Budget, contributions: in
 
 def _noise_everywhere(l1: int, l2_squared: int, budget: Budget, contributions: int) -> tuple[Noise, Load]:
     noise = noise_for(budget, contributions, l1=Fraction(l1), l2_squared=Fraction(l2_squared))
-    if isinstance(noise, Laplace):
-        return noise, Load(l1, 1 / noise.scale)
-    return noise, Load(l2_squared, 1 / (2 * noise.sigma_squared))
+    return noise, load_of(noise, l1, l2_squared)

@@ -30,11 +30,8 @@ class LargestMisfit:
 
     targets: whole numbers, public, a row for each candidate table i: what it would answer.
 
-    One row of data in cell c moves A[j] x by A[j, c], hence every distance by at most the largest |A[j, c]|, which
-    `entry_bound` is at least; and a maximum moves by no more than what it is taken over. Different candidates may move
-    in different directions, so nothing is saved here.
-
-    As in `Misfit`, distances are taken on a circle of 2^64 numbers, and 2^63 is cut off at 2^63 - 1.
+    Each error moves by at most `entry_bound`, as in `Misfit`, and so does the largest, either way (docs/privacy.md,
+    section 5).
 
     >>> from sfumato.queries import Identity
     >>> LargestMisfit(Identity(2), [[5, 5], [4, 1]]).scores(np.array([5, 1])).tolist()
@@ -82,11 +79,8 @@ FEW_ROWS = 2.0**61  # up to which sums of counts surely fit 64 bits
 class RowsRight:
     """Score of a rule: the rows that it is right about. right: for every rule and cell, whether it is right there.
 
-    The score of a rule is the number of rows in the cells where it is right: the number of all rows less those that it
-    gets wrong. All rows are the same to every rule, so choosing by it is choosing by minus the rows that are wrong.
-
-    One row more lies in one cell. It raises the score of the rules that are right there by 1 and leaves the others: the
-    sensitivity is 1, and all scores that move move the same way (docs/privacy.md, section 5).
+    One row more raises the score of the rules that are right in its cell by 1 and leaves the others: the sensitivity is
+    1, and all scores that move move the same way (docs/privacy.md, section 5).
 
     Sums that 64 bits might not hold are worked out in Python's own whole numbers. A score beyond 2^62 counts as 2^62:
     cutting off at a fixed number brings scores only closer, and turns no move around.
@@ -190,12 +184,8 @@ class Misfit:
 
     targets: whole numbers, public, one for each row; what an estimate made from published numbers would answer.
 
-    One row of data in cell c moves A[j] x by A[j, c], and a distance changes by no more than its end moves: row j by at
-    most |A[j, c]|. `entry_bound` is at least the largest of these. A sum over rows moves by at most their sum.
-
-    The counts are multiplied out modulo 2^64, so what is computed is the distance between two numbers on a circle of
-    2^64: that too changes by no more than its end does, so nothing is lost where a sum leaves 64 bits. The one distance
-    that int64 cannot hold, 2^63, is taken as 2^63 - 1, and cutting off at a fixed number brings values only closer.
+    One row in cell c moves row j by at most |A[j, c]|, `entry_bound` at most, also on the circle of 2^64 numbers on
+    which distances are taken; 2^63 counts as 2^63 - 1 (docs/privacy.md, section 6).
 
     >>> from sfumato.queries import Identity
     >>> Misfit(Identity(3), [4, 0, 1]).scores(np.array([5, 5, 1])).tolist()

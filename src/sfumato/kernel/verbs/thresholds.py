@@ -1,9 +1,8 @@
 """Threshold mechanisms: cells whose noisy count reaches a threshold, and the first value above one (sparse vector).
 
-`sift` finds the cells in time that does not grow with the size of the domain. `first_exceeding` is the sparse vector
-technique with one answer: Dwork, Roth, "The Algorithmic Foundations of Differential Privacy" (2014), algorithm 1 and
-theorem 3.23, with discrete noise. Corrected: all values are compared at once, so the time taken does not tell the
-answer.
+`sift` finds the cells in time that does not grow with the domain. `first_exceeding` is the sparse vector technique with
+one answer: Dwork, Roth, "The Algorithmic Foundations of Differential Privacy" (2014), algorithm 1, with discrete noise.
+Corrected: all values are compared at once, so the time taken does not tell the answer.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw, sparse_hits
+from sfumato.kernel.verbs.measuring import LARGEST
 from sfumato.measurement import Laplace, Noise
 
 
@@ -45,9 +45,6 @@ def sift(
     return cells, answers
 
 
-LARGEST_VALUE = 2**61  # values are cut off here, so that no sum with noise below 2^62 leaves 64 bits
-
-
 def above_noises(epsilon: Fraction, sensitivity: int) -> tuple[Laplace, Laplace]:
     """Noises of the threshold and of every value; sensitivity: the most that one person changes any value by.
 
@@ -65,7 +62,7 @@ def checked_threshold(threshold: int, start: int, rows: int) -> tuple[int, int]:
         level, first = index(threshold), index(start)
     except TypeError:
         raise QueryError("a threshold and a row to start from are whole numbers; round them") from None
-    if abs(level) > LARGEST_VALUE:
+    if abs(level) > LARGEST:
         raise QueryError("a threshold beyond 2^61 is more than any table can reach; give a smaller one")
     if not 0 <= first <= rows:
         raise QueryError(f"there are {rows} rows; start from one of them, not from {first}")
@@ -79,6 +76,6 @@ def first_exceeding(
     if of_values.shape != values.shape or of_threshold.shape != (1,):
         raise PrivacyError("every value needs noise of its own, and so does the threshold")
     # Cutting off at a fixed number brings values only closer together, so the sensitivity still holds.
-    above = np.minimum(values, LARGEST_VALUE) + of_values > threshold + of_threshold
+    above = np.minimum(values, LARGEST) + of_values > threshold + of_threshold
     place = int(np.argmax(np.append(above, True)))  # the end stands for "none"; all were compared, whichever it is
     return place if place < len(values) else None

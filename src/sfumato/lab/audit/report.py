@@ -15,8 +15,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.audit.attacks.exact import ExactFinding, exact_findings
-from sfumato.lab.audit.attacks.exact_running import running_findings
-from sfumato.lab.audit.attacks.exact_values import value_findings
+from sfumato.lab.audit.attacks.exact_values import running_findings, value_findings
 from sfumato.lab.audit.attacks.exact_verbs import margin_findings, verb_findings
 from sfumato.lab.audit.attacks.moving_people import PROMISES, series_finding
 from sfumato.lab.audit.attacks.replay import ReplayFinding, descent_finding, replay_findings

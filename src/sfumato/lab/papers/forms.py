@@ -29,7 +29,7 @@ PREDICTED = ("predicted", "probability", "probability_low", "probability_high")
 def check_form(
     manifest: Manifest, columns: Mapping[str, Sequence[str]], statistics: Sequence[Statistic], what: str
 ) -> None:
-    """Refuse a manifest whose members or statistics are not those of a kind of content."""
+    """Refuse a manifest whose members or statistics differ from those of a kind of content."""
     if {name: member.columns for name, member in manifest.members.items()} != columns:
         raise refusal(f"its members are not those of {what}")
     if manifest.statistics != statistics:

@@ -20,9 +20,9 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.reproduce.exhibits import Exhibit, Line, Picture, Plot, Study, Tick, digits, draw
 from sfumato.lab.reproduce.synthetic import WD_TABLE_1, Described, Recipe, even_numbers, like, normal_numbers, released
 from sfumato.lab.reproduce.tr_2010_003.intervals import mean_absolute_sum
-from sfumato.models.linear.division import divide_recursively
+from sfumato.models.linear.measure import divide_recursively
 from sfumato.models.partition.dawa import dawa
-from sfumato.models.weights.mwem import mwem
+from sfumato.models.weights.measure import mwem
 from sfumato.queries import Predicates, Weighted, Workload
 
 W = np.array(

@@ -20,11 +20,11 @@ from sfumato.measurement import Design, Gaussian, Laplace, Noise, with_missing
 from sfumato.models.base.mechanism import Run
 from sfumato.models.linear.fit import SolvedFit
 from sfumato.queries import Identity, Workload, default_workload
-from sfumato.queries.running import Running
+from sfumato.queries.ranges import Running
 from sfumato.queries.strategy import Strategy
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
-from sfumato.schema.parts import missing_of
+from sfumato.schema.schema import missing_of
 
 
 def design_of(strategy: Strategy, budget: Budget, contributions: int, unit: int = 1) -> Design:
@@ -59,14 +59,14 @@ def designs(strategy: Strategy, schema: Schema, budget: Budget) -> dict[str, Des
     """
     shares = dict(zip(schema.weights, budget.split(*schema.weights.values()), strict=True))
     shares |= {missing_of(of): share for of, share in shares.items() if missing_of(of) in schema.units}
-    contributions = schema.privacy_unit.contributions
-    found = {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
+    contributions = schema.most_of_a_unit
+    result = {of: design_of(strategy, shares[of], contributions, unit) for of, unit in schema.units.items()}
     if schema.series is None or not schema.running:
-        return found
+        return result
     spread = Running(schema.series.periods or 1, schema.together)  # noise over time
     more = Fraction(spread.single()[-1] ** 2)
     return {
-        of: replace(one, noises=tuple(Gaussian(more * n.parameter) for n in one.noises)) for of, one in found.items()
+        of: replace(one, noises=tuple(Gaussian(more * n.parameter) for n in one.noises)) for of, one in result.items()
     }
 
 
@@ -99,8 +99,8 @@ def every_cell(schema: Schema, workload: Workload | None = None, pure: bool = Tr
     return Strategy(Identity(schema.domain.size))
 
 
-def plain_cells(curator: Curator, shares: Sequence[Budget]) -> tuple[Fit, ...]:
-    """Noisy cells of every measure, for mechanisms that model the count alone."""
-    queries, measures = Identity(curator.domain.size), curator.statistics[1:]
-    measurements = (curator.measure(queries, share, of=of) for of, share in zip(measures, shares, strict=True))
+def plain_cells(curator: Curator, shares: Sequence[Budget], measures: Sequence[str] | None = None) -> tuple[Fit, ...]:
+    """Noisy cells of every measure, or of some, for mechanisms that model the count alone."""
+    queries, named = Identity(curator.domain.size), curator.statistics[1:] if measures is None else measures
+    measurements = (curator.measure(queries, share, of=of) for of, share in zip(named, shares, strict=True))
     return tuple(SolvedFit.of_answers(each) for measured in measurements for each in with_missing(measured))

@@ -248,12 +248,14 @@ class Holds:
     sparse: whether it always publishes cells above a threshold only.
     by_margins: whether it lays out margins alone, so that it takes any number of attributes.
     zeros: whether its contents can have 0 in cells that a schema calls impossible; others refuse such schemas.
+    most_with_zeros: cells, possible or not, that it takes where some are impossible; None for any number.
     """
 
     most_cells: int | None = MOST_DENSE
     sparse: bool = False
     by_margins: bool = False
     zeros: bool = False
+    most_with_zeros: int | None = None
 
 
 class ErrorIfFull(Protocol):
@@ -286,7 +288,7 @@ class Forecast:
     strategy: Callable[[Schema, Workload, bool], Strategy] | None = None
     checks_itself: bool = False
     error_if_full: ErrorIfFull | None = None
-    foretold: Callable[[Schema, Budget], Foresight] | None = None
+    foretold: Callable[[Schema, Budget, Workload | None], Foresight] | None = None
     promises: Foretells | None = None
     least_of_sums: Callable[[Schema, Budget], Mapping[str, Budget]] | None = None
     optimised: bool = False
@@ -379,22 +381,39 @@ class Mechanism:
         return f"{self.page or self.name}.md"
 
     def serves(self, workload: Workload | None) -> Workload | None:
-        """Workload that it is run with: one that measures queries themselves takes those that were named alone."""
+        """Workload passed to `run`: only the named queries for a mechanism that measures queries themselves."""
         return workload if workload is None or self.answers == "everything" else workload.asked
 
     def is_sparse(self, schema: Schema) -> bool:
         """Whether a schema's cells are published above a threshold only."""
-        return not self.holds.by_margins and (self.holds.sparse or schema.domain.size > MOST_DENSE)
+        return not self.holds.by_margins and (
+            self.holds.sparse or schema.domain.size > max(MOST_DENSE, self.holds.most_cells or 0)
+        )
 
     def respects(self, schema: Schema) -> bool:
         """Whether what it publishes can have 0 in every cell that a schema calls impossible."""
-        return self.holds.zeros and self.answers == "everything" and not self.is_sparse(schema)
+        fits = schema.domain.size <= (self.holds.most_with_zeros or schema.domain.size)
+        return fits and self.holds.zeros and self.answers == "everything" and not self.is_sparse(schema)
+
+    def agrees(self, schema: Schema) -> bool:
+        """Whether what it publishes can agree with public counts: a number for every cell, or margins that shrink."""
+        shown = self.answers == "everything" and not self.special and not self.is_sparse(schema)
+        alone = all(len(fact.places) < 2 for fact in schema.known)
+        return shown and ((self.holds.zeros and alone) or not self.holds.by_margins)
 
     def why_not(self, schema: Schema, workload: Workload | None = None) -> str | None:
         """Reason why it does not fit a schema and a workload, with an alternative; or None."""
         cells = schema.domain.size
         if schema.structure is not None and not self.respects(schema):
-            return f"{self.name} cannot respect `impossible` and `follows`; use cells or margins, or drop them"
+            most = self.holds.most_with_zeros
+            beyond = "" if most is None else f" in more than {most:,} cells"
+            return f"{self.name} cannot respect `impossible` and `follows`{beyond}; use cells or margins, or drop them"
+        if schema.weight is not None and (self.special or self.is_sparse(schema)):
+            return (
+                f"{self.name} counts rows one by one and not by their weights; use margins or cells, or drop `weight`"
+            )
+        if schema.known and not self.agrees(schema):
+            return f"{self.name} cannot agree with `facts`{_remedy_for_facts(schema)}"
         if self.holds.by_margins or (cells <= (self.holds.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)
         if self.holds.most_cells is None:
@@ -407,3 +426,10 @@ class Mechanism:
         if (reason := self.why_not(schema, workload)) is not None:
             named = reason.startswith(self.name)
             raise MechanismError(reason if named else f"{self.name} does not fit: {reason}")
+
+
+def _remedy_for_facts(schema: Schema) -> str:
+    """End of a refusal: the mechanisms that agree with the facts of a schema."""
+    if any(len(fact.places) > 1 for fact in schema.known):
+        return " by several attributes together; use cells or sfumato, or count by one attribute"
+    return "; use cells, sfumato or margins, or drop them"

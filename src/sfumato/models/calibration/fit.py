@@ -412,7 +412,7 @@ class MeasuredFit(ByModel):
 
 @runtime_checkable
 class Drawing(Protocol):
-    """A fit that tells how much of its errors, given the total, comes from noise."""
+    """Fit that can report which share of its error variance, given the total, is due to noise."""
 
     def drawn_shares(self, asked: Grouped) -> Floats:
         """Shares of the variances of every group's sums, (groups, sums)."""

@@ -27,7 +27,7 @@ import numpy as np
 from sfumato.answers.fit import PARTS, ByGroup, Errors, Fit, Grouped
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain, Partition
-from sfumato.domain.blocks import Blocks
+from sfumato.domain.binary_tree import Blocks
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
@@ -131,7 +131,7 @@ HIDING = 3  # times as much for cells where none was looked at by itself: rows h
 
 
 def part_of_budget(domain: Domain, without: Collection[int] = (), *, seen: bool = True) -> Fraction:
-    """Share of the budget for measuring errors: where the loss from less budget equals the gain of sharper factors.
+    """Share of the budget for measuring errors: where marginal loss of accuracy equals marginal gain in error bars.
 
     without: kinds that need not be measured. seen: every cell was measured. Depends on public facts alone.
     """
@@ -172,7 +172,7 @@ def measure_errors(
 
 
 def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[int, int]:
-    """Share of the budget for each kind, in parts of 2^20."""
+    """Share of a release's budget for measuring misfits of each kind, in parts of 2^20."""
     cells, shape = float(domain.size), domain.shape
     # Between a full table, where every cell has its own error, and a sparse one, where hardly any has.
     parts = {EMPTY: (1 if seen else HIDING) * _part(cells**0.5, cells**0.5)}

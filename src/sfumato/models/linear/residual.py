@@ -32,9 +32,9 @@ from sfumato.models.linear.strategies.residual_basis import (
     wanted_margins,
 )
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.forecast import COUNT
+from sfumato.models.margins.joining import NO_NOISE, Observed, parts
 from sfumato.models.margins.table import Places, Table
-from sfumato.models.margins.views import NO_NOISE, Observed, parts
+from sfumato.models.margins.views import COUNT
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.schema import Schema
 
@@ -53,9 +53,9 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
     basis = residual_basis(sizes, wanted, pure=budget.is_pure)
     residuals: dict[str, dict[Places, Table]] = {}
     measured, how = [], []
-    shares = budget.split(COUNT, *(measure.budget_share for measure in schema.measures.values()))
+    shares = budget.split(COUNT, *(measure.budget_share for measure in schema.summed.values()))
     for of, share in zip(schema.weights, shares, strict=True):
-        largest = schema.units[of] * schema.privacy_unit.contributions
+        largest = schema.units[of] * schema.most_of_a_unit
         plan = _plan(basis, share, largest)
         if plan is None:  # contrasts would have to be multiplied beyond what noise can be drawn for
             plain = residual_basis(sizes, wanted, pure=budget.is_pure, few=2)

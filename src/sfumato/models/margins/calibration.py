@@ -7,7 +7,18 @@ allows, sets with similar claimed errors form groups with a sum each (`_groups`)
 Estimator (`scale_of`). If cell errors are normal with variances u + k d (u known, d claimed but in doubt), the expected
 sum of misfits is sqrt(2 / pi) sum sqrt(u + k d). The factor k equates it to the measured sum, shrunk towards the claim
 by the relative noise; it scales the errors of a table, or gives the overdispersion (`Spreads`) of sets without one.
+Eighths of a pair start from what its contrasts leave, and sixteenths lie between these and single cells. Stripes,
+values of one attribute with halves of the other, have what cells and blocks do not explain: nothing counts twice.
 Three-way contrasts of halves, measured here too, correct tables joined of pairs (scales.of_three). Own method.
+
+Claims (`Claims`), before they are calibrated. By the error model (table.py) the variance of a cell is a sum over the
+sets T of the axes of a table:
+
+    variance(cell) = sum over T of  A_T(cell along T) * product over other axes a of b_a(cell)^2
+
+and A_T, the variances of T centred along its axes and those of its blocks, depends on how values of T are grouped and
+not on the company in which T is asked for. So it is worked out once for all tables that contain T. The error of the
+total shifts every margin by its level: its part is v * (product of b + sum over a of (level_a - b_a) * other b)^2.
 """
 
 from __future__ import annotations
@@ -29,9 +40,10 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.measuring import noise_of_margins
 from sfumato.measurement import Measurement
 from sfumato.models.calibration.model_error import OF_NORMAL, crossing
-from sfumato.models.margins.claims import ALL, Claims
 from sfumato.models.margins.content import Margins
+from sfumato.models.margins.joining import Few, join_few, level_of
 from sfumato.models.margins.scales import (
+    FINE,
     LEVELS,
     MEASURED,
     Contrasts,
@@ -42,10 +54,176 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import WIDER, Places, Table, along_all, sum_kinds
-from sfumato.models.margins.threes import Few, join_few
+from sfumato.models.margins.table import WIDER, Places, Table, along, along_all, spread_out, sum_kinds, sum_out
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
+
+ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
+At = tuple[int, int]  # an attribute, and the level of blocks that its values are grouped into
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """Claimed variances of counts by the errors of a content of marginals, by set of attributes and level of blocks.
+
+    single: in single precision.
+    """
+
+    content: Margins
+    single: bool = False
+    _bases: dict[At, Floats] = field(init=False, default_factory=dict)
+    _factors: dict[At, tuple[Floats, Floats]] = field(init=False, default_factory=dict)
+    _levels: dict[At, Floats] = field(init=False, default_factory=dict)
+    _known: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
+    _blocks: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
+    _moves: dict[tuple[At, int], Floats] = field(init=False, default_factory=dict)
+    _pairs: dict[tuple[tuple[At, ...], int], Floats] = field(init=False, default_factory=dict)
+    _shifts: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
+
+    def of(self, places: Places, levels: Sequence[int], counts: Floats) -> tuple[Floats, Floats]:
+        """Variances of the cells of a marginal: from errors of smaller sets and of blocks, and from its own cells.
+
+        places: the marginal's attributes. levels: how finely each is cut (ALL: into single values). counts: expected
+        rows by cell. Variances of single cells leave out errors of blocks, which hardly reach them.
+        """
+        at, counts = tuple(zip(places, levels, strict=True)), self._rounded(counts)
+        last, off = self.base(at[-1]), self._level(at[-1]) - self.base(at[-1])
+        total = self.content.tables["count"][()]
+        variance = float(total.noise) + float(total.model)
+        within = self._closed(at[:-1], len(at) - 1, at, counts).reshape(-1, 1)
+        left = np.concatenate([within, self._shifted(at[:-1])], axis=1)  # of the last axis, and of the total
+        right = np.stack([last**2, variance * last**2, 2.0 * variance * last * off, variance * off**2])
+        sure = (left @ right).reshape(counts.shape)
+        self._add_smaller(sure, at, len(at) - 1, at, counts)
+        if any(level != ALL for level in levels):
+            sure += self._of_blocks(at)
+        return np.maximum(sure, 0.0, out=sure), self._of_cells(at, at, counts)
+
+    def _rounded(self, values: Floats) -> Floats:
+        """Numbers in the precision that is kept."""
+        return np.asarray(values, dtype=np.float32 if self.single else np.float64)
+
+    def _closed(self, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> Floats:
+        """A_T of a set, and of the sets without one of its first axes, times squared bases, and so on.
+
+        A set without its axis x counts sets in which an axis before x is left out. So each set inside one is there
+        once, and what many tables share is worked out once.
+        """
+        if len(key) == 1:
+            return self._one_way(key[0])
+        if (key, ahead) in self._pairs:
+            return self._pairs[key, ahead]
+        result = self._of_cells(key, at, counts)
+        if any(level != ALL for _, level in at):
+            result = result + self._of_blocks(key)
+        elif ahead:
+            result = result.copy()
+        self._add_smaller(result, key, ahead, at, counts)
+        if len(key) == 2:
+            self._pairs[key, ahead] = result
+        return result
+
+    def _add_smaller(self, result: Floats, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> None:
+        """Add what sets without one of the first axes have, each times the squared base of that axis."""
+        axes = tuple(range(len(key)))
+        for axis in range(ahead):
+            inside = self._closed(key[:axis] + key[axis + 1 :], axis, at, counts)
+            others = axes[:axis] + axes[axis + 1 :]
+            result += spread_out(inside, others, axes) * spread_out(self._centring(key[axis])[1], (axis,), axes)
+
+    def base(self, at: At) -> Floats:
+        """Share of each class of values in the rows of an attribute, (classes,)."""
+        if at not in self._bases:
+            rows = sum_kinds(np.maximum(self.content.tables["count"][at[0],].estimate, 0.0), [self._kind(at)])
+            kind, total = self._kind(at), rows.sum()
+            self._bases[at] = self._rounded(rows / total if total > 0 else np.bincount(kind) / len(kind))
+        return self._bases[at]
+
+    def _kind(self, at: At) -> Codes:
+        """Class of every value of an attribute."""
+        return self.content.blocks[at[0]][at[1]]
+
+    def _level(self, at: At) -> Floats:
+        """Derivative of a one-way margin by the total, by class of values, (classes,)."""
+        if at not in self._levels:
+            estimate = self.content.tables["count"][at[0],].estimate
+            self._levels[at] = self._rounded(sum_kinds(level_of(estimate), [self._kind(at)]))
+        return self._levels[at]
+
+    def _shifted(self, key: tuple[At, ...]) -> Floats:
+        """Products that the total shifts cells by: squared, crossed and squared, (cells, 3); see `of`.
+
+        They are the product of bases with its derivative by levels, and that product alone.
+        """
+        if key not in self._shifts:
+            product, moved = np.ones(1), np.zeros(1)
+            for each in key:
+                base, off = self.base(each), self._level(each) - self.base(each)
+                moved = (moved[:, None] * base + product[:, None] * off).reshape(-1)
+                product = (product[:, None] * base).reshape(-1)
+            moved += product
+            self._shifts[key] = self._rounded(np.stack([moved**2, moved * product, product**2], axis=1))
+        return self._shifts[key]
+
+    def _one_way(self, at: At) -> Floats:
+        """A_T of one attribute: centred by levels; values without rows do not follow the total."""
+        if (at,) not in self._known:
+            table, level = self.content.tables["count"][at[0],], self._level(at)
+            every = table.noise + table.model
+            loose = sum_kinds(every * (table.estimate <= 0.0), [self._kind(at)])
+            held = sum_kinds(every, [self._kind(at)]) - loose
+            self._known[at,] = self._rounded((1.0 - 2.0 * level) * held + level**2 * held.sum() + loose)
+        return self._known[at,]
+
+    def _of_cells(self, key: tuple[At, ...], at: tuple[At, ...], counts: Floats) -> Floats:
+        """A_T of a set from its cells: of its table, or by its spread if it has none. counts: along the axes `at`."""
+        if key in self._known:
+            return self._known[key]
+        within = tuple(place for place, _ in key)
+        if (table := self.content.tables["count"].get(within)) is not None:
+            variances = sum_kinds(table.noise + table.model, [self._kind(each) for each in key])
+            self._known[key] = self._centred(self._rounded(variances), key)
+            return self._known[key]
+        axes = tuple(axis for axis, each in enumerate(at) if each in key)
+        rows = counts if key == at else sum_out(counts, axes, range(counts.ndim))
+        return self._centred(self.content.spreads["count"].of(within) * rows, key)
+
+    def _centred(self, variances: Floats, key: Sequence[At]) -> Floats:
+        """Variances of cells after centring along every axis by its base."""
+        axes = tuple(range(len(key)))
+        for axis, each in enumerate(key):
+            kept, shared = self._centring(each)
+            summed = np.add.reduce(variances, axis=axis, keepdims=True)
+            variances = variances * spread_out(kept, (axis,), axes)
+            variances += spread_out(shared, (axis,), axes) * summed
+        return variances
+
+    def _centring(self, at: At) -> tuple[Floats, Floats]:
+        """Factors 1 - 2 b on a variance and b^2 on the sum of all, by which an axis of base b is centred."""
+        if at not in self._factors:
+            base = self.base(at)
+            self._factors[at] = 1.0 - 2.0 * base, base**2
+        return self._factors[at]
+
+    def _of_blocks(self, key: tuple[At, ...]) -> Floats:
+        """A_T of a set from errors of its blocks at all scales."""
+        if key not in self._blocks:
+            result = np.zeros([len(self.base(each)) for each in key])
+            for levels, noise, model in self.content.block_variances("count", tuple(place for place, _ in key)):
+                variances = noise + model
+                for axis, (each, level) in enumerate(zip(key, levels, strict=True)):
+                    variances = along(self._move(each, level), variances, axis)
+                result += variances
+            self._blocks[key] = self._rounded(result)
+        return self._blocks[key]
+
+    def _move(self, at: At, level: int) -> Floats:
+        """Squares of what each class of values is of every block, less what it is of all rows, (classes, blocks)."""
+        if (at, level) not in self._moves:
+            shares = self.content.share_of_blocks(at[0], self._kind(at), level)
+            self._moves[at, level] = (shares.T - self.base(at)[:, None]) ** 2
+        return self._moves[at, level]
+
 
 NEARLY_ALL = 0.8  # of what cells can be off by, as which errors are taken at most
 
@@ -75,7 +253,7 @@ class Doubt:
 
     @classmethod
     def together(cls, doubts: Sequence[Doubt]) -> Doubt:
-        """Doubt about the cells of several sets."""
+        """Concatenate the cells of several sets."""
         every = ((each.sure, each.doubtful, np.broadcast_to(each.most, each.sure.shape)) for each in doubts)
         return cls(*(np.concatenate([part.reshape(-1) for part in parts]) for parts in zip(*every, strict=True)))
 
@@ -86,9 +264,8 @@ def scale_of(
     """Factor on doubtful variances that equates the expected sum of misfits to the measured one.
 
     doubts: of the sets in the sum. error: standard deviation of the noise of `measured`. The claim has a prior standard
-    deviation equal to itself, so large noise changes it little; half the noise is added, as errors that are too small
-    mislead more than ones that are too large. The factor lies between `least` and `most`, and is found to within a
-    share `close` of it.
+    deviation equal to itself, so large noise changes it little. The factor lies between `least` and `most`, and is
+    found to within a share `close` of it.
     """
     every = Doubt.together(doubts)
     caps = np.broadcast_to(every.most, every.sure.shape)
@@ -100,7 +277,7 @@ def scale_of(
 
     claimed = size(1.0)
     trust = claimed**2 / max(claimed**2 + error**2, 1e-300)
-    wanted = claimed + trust * (measured + error / 2.0 - claimed)
+    wanted = claimed + trust * (measured - claimed)
     # Near the most that cells can be off by, the sum tells that their variances are large and not how large.
     wanted = min(wanted, NEARLY_ALL * size(inf))
     if size(least) >= wanted:
@@ -112,13 +289,13 @@ def scale_of(
 
 # Shares of what is looked at, by the number of attributes and the level of each.
 LOOKS: dict[int, dict[tuple[int, ...], int]] = {
-    2: {(ALL, ALL): 4, (ALL, 0): 2, (0, ALL): 2, (2, 2): 2},
+    2: {(ALL, ALL): 4, (FINE, FINE): 2, (ALL, 0): 2, (0, ALL): 2},
     3: {(ALL, ALL, ALL): 3, (1, 1, 1): 2},
     4: {(ALL, ALL, ALL, ALL): 1},
 }
 # Of pairs whose contrasts nobody measures: halves and quarters too, or a dependence that was missed would seem as small
 # in broad questions as in single cells.
-BROAD_LOOKS = LOOKS | {2: LOOKS[2] | {(0, 0): 2, (1, 1): 2}}
+BROAD_LOOKS = LOOKS | {2: {(ALL, ALL): 4, (0, 0): 2, (1, 1): 2, (FINE, FINE): 2, (ALL, 0): 2, (0, ALL): 2}}
 ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
 CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
@@ -231,14 +408,19 @@ class _Sizing:
         """Measure misfits of sets of one order at each level of blocks, and calibrate their errors."""
         content, names = self.content(), self.schema.domain.names
         answers, claims = _joined(content, sets), Claims(content, single=True)
+        before = {places: self.known.get(places) for places in sets}
         scales: dict[tuple[int, ...], list[float]] = {}
         for levels, share in zip(self.levels[order], shares, strict=True):
             single = {*levels} == {ALL}
             doubts, guesses = [], []
-            priors = [1.0] * len(answers)
-            if order == 2 and not single:  # blocks of pairs without contrasts are as far off as their cells, so far
-                cells = zip(answers, scales[ALL, ALL], strict=True)
-                priors = [1.0 if places in self.pairs else factor for places, factor in cells]
+            priors = cells = [1.0] * len(answers)
+            if order == 2 and len({*levels}) > 1:  # stripes are off by what their cells and blocks are, or by more
+                cells = scales[ALL, ALL]
+                if claims.content is content:
+                    self._take_all(before, scales)
+                    claims = Claims(self.content(), single=True)
+            elif order == 2 and not single:
+                priors = [self._prior(*each) for each in zip(answers, scales[ALL, ALL], strict=True)]
             for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
@@ -251,10 +433,9 @@ class _Sizing:
             groups = _groups(doubts, share, self.curator)
             misfits = self.curator.measure_margin_misfits(guesses, share, groups)
             self.measured.append(((), misfits))
-            by_set = zip(priors, _scales(misfits, groups, doubts), strict=True)
-            scales[levels] = [prior * factor for prior, factor in by_set]
-        for number, places in enumerate(sets):
-            self._take(places, {levels: factors[number] for levels, factors in scales.items()})
+            by_set = zip(cells, priors, _scales(misfits, groups, doubts), strict=True)
+            scales[levels] = [cell * prior * factor for cell, prior, factor in by_set]
+        self._take_all(before, scales)
         if unmeasured := [places for places in sets if places in self.single]:
             self.spreads[order - 1] = float(np.mean([self.single[places] for places in unmeasured]))
             of_blocks = [self.blocks[places].model for places in unmeasured if places in self.blocks]
@@ -266,10 +447,29 @@ class _Sizing:
                 if places not in self.blocks and places not in self.known:
                     self.blocks[places] = replace(finer, model=(factors.spread, *finer.model[1:]))
 
-    def _take(self, places: Places, scales: Mapping[tuple[int, ...], float]) -> None:
-        """Scale the error variances of one set of attributes by its measured factors, by level of blocks."""
-        scale, table = scales[(ALL,) * len(places)], self.known.get(places)
-        spread = self.claimed.get(places, 1.0)
+    def _prior(self, places: Places, factor: float) -> float:
+        """Prior factor on the claimed variances of a pair's eighths: by its contrasts of quarters, or its cells'.
+
+        factor: that of its cells. A single contrast, of halves, tells next to nothing of finer blocks.
+        """
+        if (scaled := self.pairs.get(places)) is None or not scaled.noise[1]:
+            return factor
+        table = self.known[places]
+        claimed, rows = float((table.noise + table.model).sum()), max(float(table.estimate.sum()), 1.0)
+        return (scaled.noise[FINE] + scaled.model[FINE]) * rows / max(claimed, 1e-9)  # finite where nothing is claimed
+
+    def _take_all(
+        self, before: Mapping[Places, Table | None], scales: Mapping[tuple[int, ...], Sequence[float]]
+    ) -> None:
+        """Scale the error variances of sets of attributes by their measured factors, by level of blocks.
+
+        before: their tables as claimed.
+        """
+        for number, (places, table) in enumerate(before.items()):
+            self._take(places, table, {levels: factors[number] for levels, factors in scales.items()})
+
+    def _take(self, places: Places, table: Table | None, scales: Mapping[tuple[int, ...], float]) -> None:
+        scale, spread = scales[(ALL,) * len(places)], self.claimed.get(places, 1.0)
         if table is None:
             self.single[places] = max(scale * spread, BY_CHANCE)
         else:
@@ -477,13 +677,16 @@ def scaled_blocks(
     stripes: tuple[float, ...] = ()
     if order == 2:
         cells, claimed = noise[0] + model[0], sum(of_table)
-        stripes = tuple(max(0.0, scales[levels] * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
+        stripes = tuple(max(0.0, scales.get(levels, 0.0) * claimed - cells) for levels in ((ALL, 0), (0, ALL)))
+    eighths = scales.get((FINE,) * order, 0.0) * sum(of_table)
     for level in reversed(range(LEVELS)):
         if by_contrasts is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
-            whole, by_noise = (
-                by_contrasts.noise[level] + by_contrasts.model[level],
-                by_contrasts.noise[level] or noise[0],
-            )
+            whole = eighths  # as their misfit says, and so quarters of which no contrast was measured
+            if level < FINE and by_contrasts.noise[level]:
+                whole = by_contrasts.noise[level] + by_contrasts.model[level]
+            elif level > FINE:  # between eighths and single cells
+                whole = (eighths + noise[0] + model[0]) / 2.0
+            by_noise = min(by_contrasts.noise[level] or noise[0], whole)
             now = by_noise, max(whole - by_noise, 0.0 if level < MEASURED else model[0])
         elif (level,) * order in scales:
             now = scales[(level,) * order] * of_table[0], scales[(level,) * order] * of_table[1]

@@ -10,13 +10,13 @@ set of attributes, for cells and for blocks (table.py, scales.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
 from math import prod
 from statistics import NormalDist
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,29 +29,48 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.margins import file as margins_file
-from sfumato.models.margins.conditional import MOST_CONDITIONS, Source, rows_given
-from sfumato.models.margins.joining import CLOSE, NONE, join_counts, join_sums, join_unbiased, level_of
-from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_reach, longest_tail
-from sfumato.models.margins.possible import Narrowed, PossibleNoise, PossibleSource
-from sfumato.models.margins.rows import RowsOfMargins
-from sfumato.models.margins.scales import LEVELS, Spreads, ends_of, halved, measure_of, sizes_of
+from sfumato.models.margins.joining import (
+    CLOSE,
+    NO_NOISE,
+    NONE,
+    Observed,
+    join_counts,
+    join_sums,
+    join_unbiased,
+    level_of,
+    parts,
+)
+from sfumato.models.margins.noise import (
+    ErrorsOf,
+    FromTables,
+    JoinedNoise,
+    Narrowed,
+    PossibleNoise,
+    PossibleSource,
+    longest_reach,
+    longest_tail,
+)
+from sfumato.models.margins.rows import MOST_CONDITIONS, RowsOfMargins, Source, rows_given
+from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, mixed_sizes, shape_of
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,
-    Noisy,
     Places,
     Table,
-    independent,
+    product_of,
     spread_out,
     subsets,
     sum_kinds,
     sum_out,
 )
-from sfumato.releases.contents.content import About, Content, ContentOfCells, Written
+from sfumato.queries import Identity
+from sfumato.releases.contents.content import NOT_UNBIASED, About, Content
 from sfumato.releases.file.manifest import Manifest
 from sfumato.releases.file.members import Columns
+from sfumato.releases.rows.measures import summed
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
+from sfumato.schema.facts import Fact, facts_in_words
 
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
@@ -61,35 +80,8 @@ MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its er
 
 
 @dataclass(frozen=True, eq=False)
-class Margins(ContentOfCells):
-    """Marginal tables by statistic and axes; () is the total, and every attribute has a one-way table.
-
-    spreads: overdispersion of sets without a table, by statistic. measured: all noisy answers, with the axes of each.
-    unbiased: tables are as measured, may be negative, and are joined by adding ANOVA components; components of no table
-    are then unknown. asked: how each measurement was, where not cell by cell. guessed: number of all rows and one-way
-    margins with whose products the first misfits compare pairs, for guaranteed intervals. shared: of estimates that
-    lean on other periods (borrowing.py), by axes, the variances by cell of what other periods err by too.
-    """
-
-    uses: ClassVar[frozenset[str]] = frozenset({"details"})
-    compared: ClassVar[str] = "cells of two columns"
-
-    schema: Schema
-    tables: Mapping[str, Mapping[Places, Table]]
-    spreads: Mapping[str, Spreads] = field(default_factory=dict)
-    measured: tuple[tuple[Places, Measurement], ...] = ()
-    unbiased: bool = False
-    asked: margins_file.Methods = ()
-    guessed: tuple[Floats, ...] = ()
-    shared: Mapping[Places, Floats] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Round to the digits of a file, so that answers are the same before and after it."""
-        tables = {of: {p: table.rounded() for p, table in every.items()} for of, every in self.tables.items()}
-        object.__setattr__(self, "tables", tables)
-        object.__setattr__(self, "spreads", {of: each.rounded() for of, each in self.spreads.items()})
-        if sum(map(len, self.guessed)) > margins_file.MOST_GUESSED:
-            object.__setattr__(self, "guessed", ())
+class Margins(margins_file.Marginals):
+    """Marginals that answer queries: tables are joined along the axes of each, with the errors of all parts."""
 
     def view(self, kinds: Kinds) -> View:
         """Joined table and its error model for a query. kinds: class of every value of each attribute."""
@@ -113,7 +105,8 @@ class Margins(ContentOfCells):
         told_apart = {domain.names[axis]: kind for axis, kind in inner.items()} if narrowed else kinds
         size = within["count"].shape
         errors = {of: partial(self.errors, of, inner, within) for of in within}
-        joint = JoinedNoise(names, told_apart, size, errors, partial(self._recurring, inner) if self.shared else None)
+        recurs = partial(self._recurring, inner) if self.shared else None
+        joint = JoinedNoise(names, told_apart, size, errors, recurs, self.lags)
         noises: NoiseSource = joint
         possible = None if structure is None else structure.by_class(inner)
         if narrowed is not None or possible is not None:
@@ -288,7 +281,10 @@ class Margins(ContentOfCells):
         )
 
     def _recurring(self, kinds: Mapping[int, Codes], of: str, model: JoinedErrors) -> JoinedErrors:
-        """What other periods err by too, of the model errors of one statistic along some axes."""
+        """Part of the model errors that recurs in all periods of a series, which differences between periods cancel.
+
+        kinds: by attribute, the class of every value. of: the statistic. model: its model errors.
+        """
         from sfumato.answers.parts import RECURS
 
         places, shares = tuple(kinds), dict[Places, Floats]()
@@ -368,32 +364,59 @@ class Margins(ContentOfCells):
         return result
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> Floats:
-        """Sizes of the blocks of some axes."""
-        blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+        """Sizes of the blocks of some axes: those of a pair's, rows of larger sets'."""
         table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
-        rows = self._spread_in_blocks(places, blocks) if table is None else sum_kinds(table.estimate, blocks)
-        if self._by_rows:
-            return rows
-        along, ends = (
-            [sum_kinds(every[p], [b]) for p, b in zip(places, blocks, strict=True)]
-            for every in (self._measures, self._ends)
-        )
-        return sizes_of(rows, along, ends, total)
+        every = [self._shares_in_blocks(*at) for at in zip(places, levels, strict=True)]
+        rows, even = zip(*every, strict=True)
+        blocks = self._blocks_at(places, levels)
+        held = product_of(rows, total) if table is None else sum_kinds(table.estimate, blocks)
+        if self._by_rows or len(places) > 2:
+            return held
+        tilted = [sum_kinds(shape, [block]) for shape, block in zip(self._shapes(places), blocks, strict=True)]
+        return mixed_sizes(held, product_of(even, total), product_of(tilted, total))
+
+    def _blocks_at(self, places: Places, levels: Places) -> list[Codes]:
+        return [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+
+    def _shapes(self, places: Places) -> list[Floats]:
+        """Weight of each value by its part in the dependence on others (`scales.shape_of`), mean over pairs."""
+        if places not in self._known_shapes:
+            of_pairs: list[list[Floats]] = [[] for _ in places]
+            for first, second in combinations(range(len(places)), 2):
+                pair = places[first], places[second]
+                table = self.tables["count"].get(pair)
+                found = shape_of([self._measures[place] for place in pair], None if table is None else table.estimate)
+                for axis, shape in zip((first, second), found, strict=True):
+                    of_pairs[axis].append(shape)
+            self._known_shapes[places] = [np.mean(each, axis=0) for each in of_pairs]
+        return self._known_shapes[places]
+
+    @cached_property
+    def _known_shapes(self) -> dict[Places, list[Floats]]:
+        """Results of `_shapes` so far."""
+        return {}
 
     def _errors_in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats]:
         """Noise and model variances that the cells of the blocks of some axes add up to."""
-        blocks = [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
         if (table := self.tables[of].get(places)) is not None:
+            blocks = self._blocks_at(places, levels)
             return sum_kinds(table.noise, blocks), sum_kinds(table.model, blocks)
-        rows = self._spread_in_blocks(places, blocks)
+        every = [self._shares_in_blocks(*at)[0] for at in zip(places, levels, strict=True)]
+        rows = product_of(every, float(self.tables["count"][()].estimate))  # as if the axes were independent
         return np.zeros(rows.shape), self.spreads[of].of(places) * rows
 
-    def _spread_in_blocks(self, places: Places, blocks: Sequence[Codes]) -> Floats:
-        """Rows of blocks as if the axes were independent."""
-        total = float(self.tables["count"][()].estimate)
-        return independent(
-            [sum_kinds(total * self._rows_of[p], [b]) for p, b in zip(places, blocks, strict=True)], total
-        )
+    def _shares_in_blocks(self, place: int, level: int) -> tuple[Floats, Floats]:
+        """Shares of the blocks of one axis in its rows, and in its measure."""
+        if (place, level) not in self._known_shares:
+            block, total = [self.blocks[place][level]], float(self.tables["count"][()].estimate)
+            rows = sum_kinds(total * self._rows_of[place], block)
+            self._known_shares[place, level] = rows / max(total, 1e-9), sum_kinds(self._measures[place], block)
+        return self._known_shares[place, level]
+
+    @cached_property
+    def _known_shares(self) -> dict[tuple[int, int], tuple[Floats, Floats]]:
+        """Results of `_shares_in_blocks` so far."""
+        return {}
 
     @cached_property
     def _known_blocks(self) -> dict[tuple[str, Places], list[tuple[Places, Floats, Floats]]]:
@@ -417,11 +440,6 @@ class Margins(ContentOfCells):
         return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
 
     @cached_property
-    def _ends(self) -> list[Floats]:
-        """Those measures tilted towards both ends of attributes with an order (`scales.ends_of`)."""
-        return [ends_of(each, axis.ordered) for each, axis in zip(self._measures, self.domain, strict=True)]
-
-    @cached_property
     def _by_rows(self) -> bool:
         """Whether axes are halved by rows alone, as in older files with fewer levels."""
         known = [(*each.blocks.values(), *each.blocks_by_order.values()) for each in self.spreads.values()]
@@ -436,7 +454,7 @@ class Margins(ContentOfCells):
         return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
 
     def _base(self, axis: int, kind: Codes) -> Floats:
-        """Base along an axis by which other tables' errors spread: shares of rows, or even if unbiased, (classes,)."""
+        """Weights that spread a coarser table's error along an axis: row shares, uniform if unbiased, (classes,)."""
         if self.unbiased:
             return np.bincount(kind) / len(kind)
         rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])
@@ -469,7 +487,7 @@ class Margins(ContentOfCells):
         counts = {} if self.unbiased else self.tables["count"]
         larger = {places: table.estimate for places, table in counts.items() if len(places) > 2}
         sums = {}
-        for of, tables in list(self.tables.items())[1:]:
+        for of, tables in ((of, self.tables[of]) for of in summed(self.schema)):
             few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
             whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
             sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
@@ -523,12 +541,18 @@ class Margins(ContentOfCells):
             if self.unbiased
             else "margins carry noise and were drawn towards what smaller ones say of them; answers about more "
             "attributes than were measured together join margins, and how far that is off was measured with noise",
+            () if self.unbiased or not self.schema.known else tuple(facts_in_words(self.schema, self._contradicted)),
         )
+
+    @property
+    def _contradicted(self) -> list[Fact]:
+        """Public counts that the tables do not follow, as noisy ones contradict them."""
+        tables = self.tables["count"]
+        along = ((fact, tables[fact.places].estimate) for fact in self.schema.known)
+        return [fact for fact, estimate in along if not np.array_equal(estimate.reshape(-1), fact.counts)]
 
     def as_measured(self) -> Margins:
         """Unbiased version: ANOVA components of the noisy tables themselves."""
-        from sfumato.models.margins.views import as_measured
-
         if self.unbiased:
             return self
         if self.schema.structure is not None:
@@ -536,8 +560,12 @@ class Margins(ContentOfCells):
                 "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; "
                 "ask without unbiased"
             )
-        tables, measured = as_measured(self.domain.shape, list(self.tables), self.measured, self.asked)
+        tables, measured = measured_components(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
+
+    def measured_view(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View:
+        measured = self.as_measured()
+        return measured.view_by_sets(kinds, sets) if isinstance(measured, MeasuredMargins) else measured.view(kinds)
 
     def leaning(self, others: Sequence[Content], before: int) -> Content:
         """Estimates that lean on other periods, as far as these have tables of the same cells (borrowing.py)."""
@@ -562,25 +590,6 @@ class Margins(ContentOfCells):
         )
         return float(np.sqrt(mine / its)) if its > 0.0 else None
 
-    @cached_property
-    def noisy(self) -> Mapping[Places, Noisy]:
-        """Noisy counts of one and two attributes, pooled over all measured tables that contain them."""
-        from sfumato.models.margins.borrowing import noisy_tables
-
-        return noisy_tables(self.measured, self.domain.shape)
-
-    def write(self) -> Written:
-        kept = self.tables, self.spreads, self.measured, self.unbiased, self.asked, self.guessed
-        return margins_file.written(self.schema, margins_file.Kept(*kept))
-
-    @classmethod
-    def check(cls, manifest: Manifest, schema: Schema) -> None:
-        margins_file.check(manifest, schema)
-
-    @classmethod
-    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        margins_file.check_values(columns)
-
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
         return cls(schema, *margins_file.read(manifest, schema, member))
@@ -590,7 +599,16 @@ class MeasuredMargins(Margins):
     """Unbiased marginals. A query that no noisy table contains is refused."""
 
     def view(self, kinds: Kinds) -> View:
-        query = {name for name, kind in kinds.items() if kind.max(initial=0) > 0}
+        return self.view_by_sets(kinds, [frozenset(kinds)])
+
+    def view_by_sets(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View:
+        """View in which sums over functions of each set of attributes are unbiased; what else it shows is not."""
+        for names in sets:
+            self._refuse_unmeasured({name for name in names if kinds[name].max(initial=0) > 0})
+        return super().view(kinds)
+
+    def _refuse_unmeasured(self, query: set[str]) -> None:
+        """Refuse a query of attributes that no noisy table contains."""
         sets = [{self.domain.names[place] for place in places} for places in self.tables["count"]]
         if not any(query <= names for names in sets):
             largest = [names for names in sets if len(names) > 1 and not any(names < other for other in sets)]
@@ -600,4 +618,28 @@ class MeasuredMargins(Margins):
                 f"{', '.join(sorted(query))} were not measured together, so there is no unbiased answer; ask about "
                 f"attributes that were ({listed or 'one at a time'}), or without unbiased"
             )
-        return super().view(kinds)
+
+
+def measured_components(
+    shape: Sequence[int],
+    statistics: Sequence[str],
+    measured: Sequence[tuple[Places, Measurement]],
+    asked: margins_file.Methods,
+) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
+    """ANOVA components of every statistic from noisy tables of single cells, and the measurements used.
+
+    asked: how each measurement was asked, where not cell by cell; others than of cells serve calibration alone.
+    """
+    used, observed = [], defaultdict[str, list[Observed]](list)
+    by_cells = margins_file.CELL_BY_CELL
+    for (places, measurement), method in zip(measured, asked or (by_cells,) * len(measured), strict=True):
+        sizes = [shape[place] for place in places]
+        cell_by_cell = isinstance(measurement.queries, Identity) and len(measurement.answers) == prod(sizes)
+        if method == by_cells and cell_by_cell and measurement.of in statistics:
+            used.append((places, measurement))
+            values = measurement.answers.astype(np.float64).reshape(sizes)
+            observed[measurement.of].append(Observed(places, values, max(measurement.noise.variance, NO_NOISE)))
+    tables = {of: parts(observed[of]) for of in statistics}
+    if any(() not in components for components in tables.values()):
+        raise QueryError(f"this release does not hold the noisy tables that it was made of; {NOT_UNBIASED}")
+    return tables, tuple(used)

@@ -19,20 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
+from itertools import combinations
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sfumato.answers.fit import PARTS
 from sfumato.arrays import Floats, Whole
+from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.linear.strategies.residual_basis import FEW_VALUES, levelled
 from sfumato.models.linear.strategies.residual_basis import tables as tables_by_contrasts
 from sfumato.models.margins.scales import FINEST, LEVELS, Scaled, Spreads, in_parts
-from sfumato.models.margins.table import Places, Table
+from sfumato.models.margins.table import Noisy, Places, Table, pooled
 from sfumato.queries import Identity, Queries
-from sfumato.releases.contents.content import Written
+from sfumato.releases.contents.content import ContentOfCells, Written
 from sfumato.releases.file import members
 from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import BLOCKS, Manifest, Statistic, details_as
@@ -71,7 +74,7 @@ class MarginsRecord:
 
 
 class Kept(NamedTuple):
-    """All that a file keeps of marginals besides their schema; the fields are those of `content.Margins`."""
+    """Contents of a file of marginals, without the schema; fields as in `Marginals`."""
 
     tables: Mapping[str, Mapping[Places, Table]]
     spreads: Mapping[str, Spreads]
@@ -311,3 +314,60 @@ def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
 def _flat(sets: Iterable[Places]) -> Whole:
     """Attributes of all sets, one after the other."""
     return np.array([place for places in sets for place in places], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals(ContentOfCells):
+    """Marginal tables by statistic and axes; () is the total, and every attribute has a one-way table.
+
+    spreads: overdispersion of sets without a table, by statistic. measured: all noisy answers, with the axes of each.
+    unbiased: tables are as measured, may be negative, and are joined by adding ANOVA components; components of no table
+    are then unknown. asked: how each measurement was, where not cell by cell. guessed: number of all rows and one-way
+    margins with whose products the first misfits compare pairs, for guaranteed intervals. shared: of estimates that
+    lean on other periods (borrowing.py), by axes, the variances by cell of what other periods err by too. lags: of it
+    what two periods share, by how far apart they are, beside their average over all pairs of periods.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+    compared: ClassVar[str] = "cells of two columns"
+
+    schema: Schema
+    tables: Mapping[str, Mapping[Places, Table]]
+    spreads: Mapping[str, Spreads] = field(default_factory=dict)
+    measured: tuple[tuple[Places, Measurement], ...] = ()
+    unbiased: bool = False
+    asked: Methods = ()
+    guessed: tuple[Floats, ...] = ()
+    shared: Mapping[Places, Floats] = field(default_factory=dict)
+    lags: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Round to the digits of a file, so that answers are the same before and after it."""
+        tables = {of: {p: table.rounded() for p, table in every.items()} for of, every in self.tables.items()}
+        object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "spreads", {of: each.rounded() for of, each in self.spreads.items()})
+        if sum(map(len, self.guessed)) > MOST_GUESSED:
+            object.__setattr__(self, "guessed", ())
+
+    @cached_property
+    def noisy(self) -> Mapping[Places, Noisy]:
+        """Noisy counts of one and two attributes, pooled over all measurements of cells that contain them."""
+        listed, shape = [], self.domain.shape
+        for places, one in self.measured:
+            sizes = [shape[place] for place in places]
+            if one.of == "count" and places and isinstance(one.queries, Identity) and len(one.answers) == prod(sizes):
+                listed.append((places, (one.answers.astype(np.float64).reshape(sizes), one.noise.continuous_variance)))
+        sets = {part for places, _ in listed for order in (1, 2) for part in combinations(places, order)}
+        return {places: pooled(listed, places) for places in sorted(sets)}
+
+    def write(self) -> Written:
+        kept = self.tables, self.spreads, self.measured, self.unbiased, self.asked, self.guessed
+        return written(self.schema, Kept(*kept))
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        check(manifest, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        check_values(columns)

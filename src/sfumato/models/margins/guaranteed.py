@@ -86,7 +86,7 @@ class _Round:
         return {part: number for number, part in enumerate(sorted(found, key=lambda part: (len(part), part)))}
 
     def unit(self, *signed: tuple[Places, float]) -> Floats:
-        """Weight vector on the known n_A from (set, weight) pairs."""
+        """Weights on the known counts n_A of a box's rows, by measured set A, from (set, weight) pairs."""
         if signed not in self.units:
             vector = np.zeros(len(self.known))
             for part, weight in signed:
@@ -126,7 +126,10 @@ class _Fitted:
     reaches: dict[tuple[bytes, float], float] = field(default_factory=dict)
 
     def estimate(self, box: Mapping[int, Flags]) -> Floats:
-        """Least-squares estimate of the n_A for a box, (known,). box: flags of classes inside, by attribute."""
+        """Least-squares estimates, for each measured set A, of the rows inside a box along A, (sets,).
+
+        box: by attribute, flags of the classes inside.
+        """
         moments = np.zeros(len(self.covariance))
         sides = {place: np.array([~inside, inside], dtype=np.float64).T for place, inside in box.items()}
         for pool, (at, weighed, _) in zip(self.round.pools, self.parts, strict=True):
@@ -307,7 +310,8 @@ class Boxes:
             value = bound.constant + bound.weights @ estimate
             if upper and self.counts and np.any(value < 0.0):
                 value = np.maximum(value, -fitted.errors(bound.weights[None])[0])
-            nearest = np.minimum(nearest, sign * value + fitted.reach(bound.weights, part))
+            if np.any(sign * value < nearest):  # else its noise, whose distribution takes long, only takes it farther
+                nearest = np.minimum(nearest, sign * value + fitted.reach(bound.weights, part))
         return sign * nearest
 
     def _expected(self, early: _Round, late: _Round, box: _Box) -> Floats:

@@ -4,26 +4,43 @@ Counts (`join_counts`): the table of largest entropy with the known tables as ma
 (Deming, Stephan 1940), optionally tilted to three-way contrasts. Sums (`join_sums`): the same with differences in place
 of ratios; `join_products` where none is negative. Unbiased tables (`join_unbiased`): ANOVA components, added.
 
+Unbiased combination (`parts`). A noisy table with equal variances determines the ANOVA component of each
+subset of its axes, and components of one table are uncorrelated; so least squares over all tables is an
+inverse-variance mean component by component, with noise of mean zero and nothing else.
+
 One-way margins (`one_way_errors`): Gaussian-process regression of noisy counts along an order, with kernels exp(-|i -
 j| / length) + ROUGH [i = j] by marginal likelihood. Values whose sum is more than `SPIKE` of its standard deviations
 from what the others predict (40 hours a week, a bump in an empty tail) keep their own counts.
 
-Rows (`Step`, `plan_steps`): ancestral sampling along a tree of largest mutual information (Chow, Liu 1968), each
-attribute given up to three earlier ones.
+Many joins at once (`join_few`): maximum-entropy tables of three or four attributes with known pairs.
+
+Proportional fitting keeps a table of the form F(a, b, c) U(a, b, d) M(c, d), where F and U are products of factors of
+pairs (Deming, Stephan 1940). So its margin along a, b and c is F times the matrix product U M', and no round goes over
+all cells. A table of three attributes has one value of a. Tables of similar shapes are stacked, filled up with zeros,
+and leave the stack when they meet their margins.
+
+Contrasts of halves are met by a factor 1 + t s for each set of three attributes, s the sign of a cell's contrast. Those
+of a, b and one more attribute are part of F and of U; the others make a factor
+
+    (1 + p s(acd)) (1 + q s(bcd)) = 1 + p q s(ab) + s(cd) (p s(a) + q s(b)),
+
+so margins are two matrix products instead of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from math import prod
 from string import ascii_letters
+from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
-from sfumato.models.margins.table import Places, spread_out, subsets, sum_out
-from sfumato.releases.rows.model import RandomNumbers
+from sfumato.models.margins.table import Places, Table, spread_out, subsets, sum_out
 
 ROUNDS = 200
 CLOSE = 1e-6  # of the rows, over all cells of a margin: nearer than this nobody could tell
@@ -180,6 +197,43 @@ def join_unbiased(bases: Sequence[Floats], known: Mapping[Places, Floats]) -> Fl
                 spread = spread * spread_out(bases[place], (place,), among)
         joint = joint + spread
     return joint
+
+
+NO_NOISE = 1e-100  # in the place of no variance at all, so that means by precision stay numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Noisy table. always: axes along which it has only contrasts, so no information on tables without them.
+
+    variance: of every cell, before margins are taken away along those axes.
+    """
+
+    places: Places
+    values: Floats
+    variance: float
+    always: Places = ()
+
+
+def parts(observed: Iterable[Observed]) -> dict[Places, Table]:
+    """ANOVA components of all observed tables, each an inverse-variance mean."""
+    tops: dict[Places, Floats] = {}
+    weights: dict[Places, float] = {}
+    for table in observed:
+        others = tuple(attribute for attribute in table.places if attribute not in table.always)
+        for some in subsets(others):
+            part = tuple(sorted((*table.always, *some)))
+            component = sum_out(table.values, part, table.places)
+            for axis, attribute in enumerate(part):
+                if attribute in some:
+                    component = component - component.mean(axis=axis, keepdims=True)
+            precision = component.size / (prod(table.values.shape) * table.variance)
+            tops[part] = tops.get(part, 0.0) + precision * component
+            weights[part] = weights.get(part, 0.0) + precision
+    return {
+        part: Table(part, top / weights[part], np.full(top.shape, 1.0 / weights[part]), np.zeros(top.shape))
+        for part, top in sorted(tops.items(), key=lambda item: (len(item[0]), item[0]))
+    }
 
 
 LENGTHS = (1, 3, 9, 27, 81)  # steps along an order over which neighbours resemble each other: all scales alike
@@ -351,117 +405,329 @@ def by_halves(numbers: Floats, total: float, spike: float) -> Floats:
     return result
 
 
-MOST_GIVEN = 3  # earlier attributes that one is drawn by
-MOST_CELLS = 2**15  # of an attribute and those it is drawn by
-CLOSE_TO_PAIRS = 1e-3  # of the rows: how near such a table comes to its pairs; what is left is mended
-LAST = 1.0 - 2.0**-30  # of a span, so that adding the number of a span cannot round up to the next
+# Where pairs contradict each other, factors drift apart without end while their product does not: such a table is
+# fitted cell by cell. No factor grows by more than 1 / LITTLE in a round.
+FAR, LOOKS = 0.5, 8  # of the exponents of numbers, that is far, and rounds after which it is looked at
+SINGLE = 1e-5  # of the rows: where nothing nearer is asked for, single precision does
+AT_ONCE = 2**17  # numbers of a stack, so that it stays in a processor's cache
+A_ROUND = 2**14  # numbers that take as long as a stack by itself does
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """Conditional distribution of one attribute given earlier ones, for ancestral sampling.
+class Few(NamedTuple):
+    """Known margins of a table of three or four attributes.
 
-    given: the earlier attributes; sizes: their numbers of values. ends: (combinations * values,), cumulative
-    probabilities of the values for each combination of the given ones, shifted by the number of the combination, so
-    that one search serves all rows.
+    one_way: of each, with one sum. pairs: of all pairs of axes. signs: for contrasts, +-1 for every value of each
+    attribute; contrasts: by three axes, the wanted sum of rows with the product of their signs.
     """
 
-    place: int
-    given: Places
-    sizes: tuple[int, ...]
-    ends: Floats
+    one_way: Sequence[Floats]
+    pairs: Mapping[Places, Floats]
+    signs: Sequence[Floats] = ()
+    contrasts: Mapping[Places, float] = {}
 
-    @classmethod
-    def by(cls, place: int, given: Places, table: Floats) -> Step:
-        """Conditional distribution from a table (*given attributes, this one); the margin where that is empty."""
-        values = table.shape[-1]
-        flat = table.reshape(-1, values)
-        ends = np.cumsum(np.where(flat.sum(axis=1, keepdims=True) > 0, flat, flat.sum(axis=0)), axis=1)
-        ends /= ends[:, -1:]
-        # The last value that can be has all that is left: rounding must not lead to one that cannot.
-        ends[ends >= ends[:, -1:]] = 1.0
-        line: Floats = (ends + np.arange(len(flat), dtype=np.float64)[:, None]).reshape(-1)
-        return cls(place, given, table.shape[:-1], line)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of values of the attributes."""
+        return tuple(len(margin) for margin in self.one_way)
 
-    def draw(self, rows: Codes, random: RandomNumbers) -> Codes:
-        """Draw a value for every row independently. rows: codes (attributes, rows)."""
-        return self.at(rows, random.uniform(rows.shape[1]))
-
-    def at(self, rows: Codes, within: Floats) -> Codes:
-        """Value at a quantile of every row's distribution. rows: codes (attributes, rows); within: (rows,)."""
-        return self._values(self._cells(rows), within)
-
-    def draw_evenly(self, rows: Codes, random: RandomNumbers) -> Codes:
-        """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""
-        cells, order = self._cells(rows), random.order(rows.shape[1])
-        order = order[np.argsort(cells[order], kind="stable")]
-        sorted_cells, held = cells[order], np.bincount(cells)
-        rank = np.arange(len(order)) - (np.cumsum(held) - held)[sorted_cells]
-        values = np.empty_like(cells)
-        values[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
-        return values
-
-    def _cells(self, rows: Codes) -> Codes:
-        """Flat index of each row's combination of given values, (rows,)."""
-        cells = np.zeros(rows.shape[1], dtype=np.int64)
-        for place, size in zip(self.given, self.sizes, strict=True):
-            cells = cells * size + rows[place]
-        return cells
-
-    def _values(self, cells: Codes, within: Floats) -> Codes:
-        """Value at a quantile within each row's combination, (rows,)."""
-        values = len(self.ends) // prod(self.sizes)
-        places = cells + np.minimum(within, LAST)
-        return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
+    def alone(self, close: float) -> Floats:
+        """Join the table cell by cell."""
+        contrasts = {axes: ([self.signs[axis] for axis in axes], each) for axes, each in self.contrasts.items()}
+        return join_counts(self.one_way, self.pairs, close, contrasts)
 
 
-def plan_steps(
-    one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats, first: Places = ()
-) -> list[Step]:
-    """Order of the attributes and their conditional distributions, greedily along the largest dependence.
+def join_few(tables: Sequence[Few], close: float = CLOSE) -> list[Floats]:
+    """Maximum-entropy tables with given margins and contrasts. close: as `joining.join_counts` has it."""
+    shapes, stacks = [table.shape for table in tables], defaultdict[tuple[object, ...], list[int]](list)
+    orders = [*map(_order, shapes)]
+    sizes = [
+        [1] * (4 - len(shape)) + [shape[axis] for axis in order] for shape, order in zip(shapes, orders, strict=True)
+    ]
+    for index, table in enumerate(tables):
+        stacks[len(shapes[index]), bool(table.contrasts), *map(rounded_up, sizes[index])].append(index)
+    result, kind = dict[int, Floats](), np.float32 if close >= SINGLE else np.float64
+    for members in _united(stacks, sizes):
+        shape = _common(members, sizes)
+        together = max(1, AT_ONCE // _numbers(shape))
+        for start in range(0, len(members), together):
+            some = members[start : start + together]
+            stack = _Stack([tables[index] for index in some], [orders[index] for index in some], shape, kind)
+            result |= zip(some, stack.joined(close), strict=True)
+    return [result[index] for index in range(len(tables))]
 
-    one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
-    information. first: attributes whose values rows have before.
-    """
-    left, placed, steps = set(range(len(one_way))).difference(first), list(first), []
-    while left:
-        near = {
-            attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)
+
+def _common(members: Sequence[int], sizes: Sequence[Sequence[int]]) -> tuple[int, int, int, int]:
+    """Shape that some tables are filled up to."""
+    a, b, c, d = (max(along) for along in zip(*(sizes[index] for index in members), strict=True))
+    return a, b, c, d
+
+
+def _numbers(shape: tuple[int, int, int, int]) -> int:
+    """How many numbers the factors of a table have."""
+    a, b, c, d = shape
+    return a * b * c + a * b * d + c * d
+
+
+def _united(stacks: Mapping[tuple[object, ...], list[int]], sizes: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Unite stacks of tables of one kind, from the smallest on, where fewer stacks save more than filling up costs."""
+    result: list[tuple[tuple[object, ...], int, list[int]]] = []
+    costs = {key: len(members) * _numbers(_common(members, sizes)) for key, members in stacks.items()}
+    for key in sorted(stacks, key=costs.__getitem__):
+        best, at = A_ROUND, len(result)
+        for place, (kind, cost, members) in enumerate(result):
+            if kind == key[:2]:
+                both = [*members, *stacks[key]]
+                more = len(both) * _numbers(_common(both, sizes)) - cost - costs[key]
+                best, at = min((best, at), (more, place))
+        united = [*result.pop(at)[2], *stacks[key]] if at < len(result) else stacks[key]
+        result.append((key[:2], len(united) * _numbers(_common(united, sizes)), united))
+    return [members for _, _, members in result]
+
+
+def _order(shape: tuple[int, ...]) -> Places:
+    """Axes in the order in which they are laid out: of four the two shortest first."""
+    return (2, 0, 1) if len(shape) == 3 else tuple(np.argsort(shape, kind="stable").tolist())
+
+
+def rounded_up(size: int) -> int:
+    """Size that an axis is filled up to: 4, 16 and powers of two beyond, so that there are few different shapes."""
+    return 4 if size <= 4 else max(16, 1 << (size - 1).bit_length())
+
+
+A, B, C, D = range(4)
+AXES: dict[str, Places] = {"F": (A, B, C), "U": (A, B, D)}
+# Pairs that a factor is fitted to, and the place of its third axis behind that of the tables.
+FITS: dict[str, dict[Places, int]] = {"F": {(A, B): 3, (A, C): 2, (B, C): 1}, "U": {(A, D): 2, (B, D): 1}}
+
+
+class _Stack:
+    """Tables of one padded shape, being fitted. orders: of each table, its axes as they are laid out."""
+
+    def __init__(
+        self, tables: Sequence[Few], orders: Sequence[Places], shape: tuple[int, int, int, int], kind: type[np.floating]
+    ) -> None:
+        number, ahead = len(tables), 4 - len(orders[0])
+        self.tables, self.orders, self.four = tables, orders, not ahead
+        self.totals = np.array([max(float(table.one_way[0].sum()), LITTLE) for table in tables], dtype=kind)
+        self.tilted = bool(tables[0].contrasts)
+        self.p, self.q = np.zeros(number, kind), np.zeros(number, kind)
+        self.signs = [np.ones((number, size), kind) for size in shape]
+        margins = [np.zeros((number, size), kind) for size in shape]
+        margins[A][:, 0] = 1.0
+        pairs: list[Places] = [pair for pair in combinations(range(4), 2) if pair[0] >= ahead]
+        self.wanted = {pair: np.zeros((number, shape[pair[0]], shape[pair[1]]), kind) for pair in pairs}
+        threes: list[Places] = list(combinations(range(4), 3)) if self.four else [(B, C, D)]
+        self.contrast = {three: np.full(number, np.nan, kind) for three in threes} if self.tilted else {}
+        for index, (table, order) in enumerate(zip(tables, orders, strict=True)):
+            at = dict(zip(range(ahead, 4), order, strict=True))
+            for place, axis in at.items():
+                margins[place][index, : len(table.one_way[axis])] = table.one_way[axis]
+                if self.tilted:
+                    self.signs[place][index, : len(table.one_way[axis])] = table.signs[axis]
+            for pair in pairs:
+                axes = tuple(at[place] for place in pair)
+                known = table.pairs[axes] if axes in table.pairs else table.pairs[axes[::-1]].T
+                self.wanted[pair][index, : known.shape[0], : known.shape[1]] = known
+            for three, wanted in self.contrast.items():
+                wanted[index] = table.contrasts.get(tuple(sorted(at[place] for place in three)), np.nan)
+        first, second, third, fourth = margins
+        over = self.totals[:, None]
+        ones = [np.asarray(margin > 0.0, dtype=kind) for margin in margins]
+        self.factors = {
+            "F": np.einsum("ta,tb,tc->tabc", first / over if self.four else first, second, third / over),
+            "U": np.einsum("ta,tb,td->tabd", ones[A], ones[B], fourth / over),
+            "M": np.einsum("tc,td->tcd", ones[C], ones[D]),
         }
-        attribute = max(near, key=lambda each: near[each])
-        given = _given(attribute, placed, ties, one_way)
-        steps.append(Step.by(attribute, given, _joined((*given, attribute), one_way, known)))
-        left.remove(attribute)
-        placed.append(attribute)
-    return steps
+        self.products = {}
+        if self.tilted:
+            a, b, c, d = self.signs
+            self.products = {"M": c[:, :, None] * d[:, None, :], "F": a, "U": a}
+            if self.four:
+                both = a[:, :, None, None] * b[:, None, :, None]
+                self.products |= {"F": both * c[:, None, None, :], "U": both * d[:, None, None, :]}
+
+    def joined(self, close: float) -> list[Floats]:
+        """Fit until every margin is met to within this share of the rows, and lay the tables out."""
+        with np.errstate(over="ignore", invalid="ignore"):  # see FAR
+            return self._fitted(close)
+
+    def _fitted(self, close: float) -> list[Floats]:
+        result: dict[int, Floats] = {}
+        left: Codes = np.arange(len(self.tables))
+        before: list[Floats] = []  # what margins were off by, round by round
+        for number in range(ROUNDS):
+            tilt, looked_at = self.tilted and number < TILTS, not self.tilted or number >= TILTS - 1
+            off = self._fit_last(tilt, looked_at)
+            for name in AXES:
+                off = np.maximum(off, self._fit(name, tilt, looked_at))
+            done = (off <= close * self.totals) & looked_at
+            before.append(off)
+            if number >= 2 * TILTS:
+                done |= off > STALLED * before[-1 - TILTS]
+            if number % LOOKS == LOOKS - 1:
+                done |= ~self._near
+            if number == ROUNDS - 1:
+                done[:] = True
+            if done.any():
+                near, factors = self._near, self._all_factors()
+                for index, at in zip(left[done].tolist(), np.flatnonzero(done).tolist(), strict=True):
+                    result[index] = self._laid_out(index, at, factors) if near[at] else self.tables[index].alone(close)
+                left = left[~done]
+                if not len(left):
+                    break
+                self._keep(~done)
+                before = [each[~done] for each in before[-TILTS:]]
+        return [result[index] for index in range(len(self.tables))]
+
+    @property
+    def _near(self) -> Flags:
+        """Whether all factors of a table are far from what numbers can hold, (tables,)."""
+        most = [each.reshape(len(each), -1).max(axis=1) for each in self.factors.values()]
+        return np.asarray(np.all([each < np.finfo(each.dtype).max ** FAR for each in most], axis=0), dtype=np.bool_)
+
+    def _keep(self, these: Flags) -> None:
+        """Leave tables out of the stack."""
+        self.wanted, self.contrast = (
+            {pair: each[these] for pair, each in listed.items()} for listed in (self.wanted, self.contrast)
+        )
+        self.factors, self.products = (
+            {name: each[these] for name, each in listed.items()} for listed in (self.factors, self.products)
+        )
+        self.totals, self.p, self.q = self.totals[these], self.p[these], self.q[these]
+        self.signs = [each[these] for each in self.signs]
+
+    def _fit(self, name: str, tilt: bool, looked_at: bool) -> Floats:
+        """Bring F or U to its contrast and its pairs; largest sums of absolute errors before, (tables,)."""
+        factors, other = self.factors[name], self.factors["U" if name == "F" else "F"]
+        last = self.factors["M"].transpose(0, 2, 1) if name == "F" else self.factors["M"]
+        flat = other.reshape(len(other), -1, other.shape[-1])
+        now = (flat @ last).reshape(factors.shape)
+        if self.tilted:
+            product = self.products["M"]
+            odd = flat @ (last * (product.transpose(0, 2, 1) if name == "F" else product))
+            even, slope = self._coefficients()
+            if self.four:
+                now *= even[..., None]
+            odd = odd.reshape(factors.shape)
+            odd *= slope[..., None]
+            now += odd
+        now *= factors
+        if tilt and self.four:
+            signs, wanted = self.products[name], self.contrast[AXES[name]]
+            rows = np.einsum("tabc->t", now)
+            more, less = _tilting(rows, np.einsum("tabc,tabc->t", now, signs), wanted)
+            move = signs * ((more - less) / 2.0)[:, None, None, None]
+            move += ((more + less) / 2.0)[:, None, None, None]
+            now *= move
+            factors *= move
+        off, pairs = self.totals, [pair for pair in FITS[name] if pair in self.wanted]
+        for pair in pairs:
+            axis, wanted = FITS[name][pair], self.wanted[pair]
+            final, before = pair == pairs[-1], (slice(None),) * axis
+            margin = now[*before, 0] if final and now.shape[axis] == 1 else np.add.reduce(now, axis=axis)
+            ratio = _ratio(margin, wanted)[*before, None]
+            factors *= ratio
+            if not final:
+                now *= ratio
+            if looked_at:
+                margin -= wanted
+                error = np.abs(margin, out=margin).reshape(len(margin), -1).sum(axis=1)
+                off = error if pair == pairs[0] else np.maximum(off, error)
+        return off
+
+    def _coefficients(self) -> tuple[Floats, Floats]:
+        """Factors 1 + p q s(a) s(b) and p s(a) + q s(b), (tables, a, b) each."""
+        a, b = self.signs[A][:, :, None], self.signs[B][:, None, :]
+        p, q = self.p[:, None, None], self.q[:, None, None]
+        return (1.0 + p * q * a * b, p * a + q * b) if self.four else (p, q * b)
+
+    def _fit_last(self, tilt: bool, looked_at: bool) -> Floats:
+        """Bring M to the contrasts of its axes and to its pair; sums of absolute errors before, (tables,)."""
+        first, second, last, wanted = self.factors["F"], self.factors["U"], self.factors["M"], self.wanted[C, D]
+        number, c, d = len(first), first.shape[-1], second.shape[-1]
+        flat = second.reshape(number, -1, d)
+        if not self.tilted:
+            now = first.reshape(number, -1, c).transpose(0, 2, 1) @ flat
+        else:
+            a, b = self.signs[A][:, :, None, None], self.signs[B][:, None, :, None]
+            signed = [first, b * first, a * first, a * (b * first)] if self.four else [first, b * first]
+            sums = [each.reshape(number, -1, c).transpose(0, 2, 1) @ flat for each in signed]
+            if tilt:
+                self._tilt_last(sums)
+            p, q, product = self.p[:, None, None], self.q[:, None, None], self.products["M"]
+            if self.four:
+                now, odd = sums[0] + p * q * sums[3], p * sums[2] + q * sums[1]
+            else:
+                now, odd = sums
+                odd *= q
+            odd *= product
+            now += odd
+        now *= last
+        last *= _ratio(now, wanted)
+        if not looked_at:
+            return self.totals
+        now -= wanted
+        return np.asarray(np.abs(now, out=now).sum(axis=(1, 2)))
+
+    def _tilt_last(self, sums: Sequence[Floats]) -> None:
+        """Bring tables nearer to the contrasts of M's axes with b and with a. sums: of F U by 1, s(b), s(a), s(ab)."""
+        last = self.factors["M"]
+        signed = last * self.products["M"]
+        x, y = ([np.einsum("tcd,tcd->t", each, by) for each in sums] for by in (last, signed))
+        none = np.zeros(len(last))
+        (x1, xb, xa, xab), (y1, yb, ya, yab) = ((*each, none, none)[:4] for each in (x, y))
+        for of_b, three in ((True, (B, C, D)), (False, (A, C, D))):
+            if three not in self.contrast:
+                continue
+            p, q = self.p, self.q
+            rows = x1 + p * q * xab + p * ya + q * yb
+            now = yb + p * q * ya + p * xab + q * x1 if of_b else ya + p * q * yb + p * x1 + q * xab
+            more, less = _tilting(rows, now, self.contrast[three])
+            tilt = q if of_b else p
+            up, down = (1.0 + tilt) * more, (1.0 - tilt) * less
+            mean, tilt = (up + down) / 2.0, (up - down) / (up + down)
+            self.p, self.q = (p, tilt) if of_b else (tilt, q)
+            x1, xb, xa, xab, y1, yb, ya, yab = (mean * each for each in (x1, xb, xa, xab, y1, yb, ya, yab))
+            last *= mean[:, None, None]
+
+    def _all_factors(self) -> list[tuple[Places, Floats]]:
+        """Factors of all cells along some axes; the last two, times the two before them, are added."""
+        even, slope = self._coefficients()
+        last, whole = self.factors["M"], [(AXES[name], self.factors[name]) for name in AXES]
+        if not self.tilted:
+            return [*whole, ((C, D), last)]
+        whole += [((A, B), slope), ((C, D), last * self.products["M"]), ((C, D), last)]
+        return [*whole, ((A, B), even)] if self.four else whole
+
+    def _laid_out(self, number: int, at: int, factors: Sequence[tuple[Places, Floats]]) -> Floats:
+        """Cells of one table: its number among all, and its place in the stack."""
+        table, order = self.tables[number], self.orders[number]
+        axes = dict(zip(range(4 - len(order), 4), order, strict=True))
+        cuts, spread = {place: slice(len(table.one_way[axis])) for place, axis in axes.items()}, []
+        for places, values in factors:
+            held = [axes[place] for place in places if place in axes]
+            cut = values[(at, *(cuts.get(place, 0) for place in places))]
+            turned = np.ascontiguousarray(cut.transpose(sorted(range(len(held)), key=held.__getitem__)))
+            spread.append(spread_out(turned, tuple(held), range(len(order))))
+        first, second, *tilts = spread
+        cells = first * second
+        last = tilts[0]
+        if self.tilted:
+            last = tilts[0] * tilts[1]
+            last += tilts[2] * tilts[3] if self.four else tilts[2]
+        cells *= last
+        return np.asarray(cells, dtype=np.float64)
 
 
-def all_ties(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
-    """Mutual information of all pairs of attributes in nats, (attributes, attributes)."""
-    ties = np.zeros((len(one_way), len(one_way)))
-    for places, table in known.items():
-        if len(places) == 2:
-            product = np.outer(one_way[places[0]], one_way[places[1]]) / table.sum()
-            held = (table > 0) & (product > 0)
-            ties[places] = (table[held] * np.log(table[held] / product[held])).sum() / table.sum()
-    return ties + ties.T
+def _ratio(now: Floats, wanted: Floats) -> Floats:
+    """Factors from margins to wanted ones; 0 where nothing can be scaled up."""
+    ratio = np.maximum(now, LITTLE)
+    np.divide(wanted, ratio, out=ratio)
+    np.copyto(ratio, 0.0, where=now <= LITTLE)
+    return np.asarray(ratio)
 
 
-def _given(attribute: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
-    """Earlier attributes with the largest mutual information with one, as many as the limits on size allow."""
-    chosen: Places = ()
-    for other in sorted(placed, key=lambda one: -ties[attribute, one]):
-        cells = prod(len(one_way[one]) for one in (*chosen, other, attribute))
-        if ties[attribute, other] > 0 and len(chosen) < MOST_GIVEN and (cells <= MOST_CELLS or not chosen):
-            chosen = (*chosen, other)
-    return chosen
-
-
-def _joined(places: Places, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
-    """Maximum-entropy table of some attributes, with its axes in their order."""
-    among = tuple(sorted(places))
-    inside = {
-        tuple(among.index(one) for one in each): table for each, table in known.items() if set(each) <= set(among)
-    }
-    joint = join_counts([one_way[one] for one in among], inside, CLOSE_TO_PAIRS)
-    return np.transpose(joint, [among.index(place) for place in places])
+def _tilting(rows: Floats, now: Floats, wanted: Floats) -> list[Floats]:
+    """Factors on cells of positive and of negative sign towards wanted contrasts, (tables,) each; 1 where none is."""
+    factors = [np.maximum(rows + sign * wanted, 0.0) / np.maximum(rows + sign * now, LITTLE) for sign in (1.0, -1.0)]
+    return [np.where(np.isnan(each), 1.0, np.clip(each, 1.0 - MOST_TILT, 1.0 + MOST_TILT)) for each in factors]

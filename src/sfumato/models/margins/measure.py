@@ -23,18 +23,19 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, with_missing
 from sfumato.models.base.mechanism import Forecast, Foresight, Holds, Mechanism
-from sfumato.models.margins.forecast import COUNT, foresee
+from sfumato.models.margins.views import COUNT, foresee, named_sets
 from sfumato.queries import Identity, Workload
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category
+from sfumato.schema.parts import ROWS
 
 if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attributes; the rest is for releases
     from sfumato.models.margins.content import Margins
-    from sfumato.models.margins.forecast import Misfits
-    from sfumato.models.margins.hierarchy import Hierarchy
-    from sfumato.models.margins.nested import NestedMargins
+    from sfumato.models.margins.nested import Hierarchy, NestedMargins
     from sfumato.models.margins.scales import Contrasts, Haar, Scaled, Spreads
     from sfumato.models.margins.table import Noisy, Places, Table
+    from sfumato.models.margins.views import Misfits
+    from sfumato.schema.facts import Fact
 
 NONE: Mapping[Places, Contrasts] = {}
 MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
@@ -82,7 +83,7 @@ class Settings:
 
     def of_measures(self, schema: Schema, budget: Budget) -> tuple[Budget, ...]:
         """Budgets for counts and for each measure."""
-        return budget.split(self.count, *(measure.budget_share for measure in schema.measures.values()))
+        return budget.split(self.count, *(measure.budget_share for measure in schema.summed.values()))
 
     def of_sums(self, axes: int, pairs: int, budget: Budget) -> list[Budget]:
         """Budgets for a measure's sums along every axis, and along every pair of few cells."""
@@ -97,21 +98,29 @@ def margins(
 ) -> Margins | NestedMargins:
     """Measure and estimate marginals of all attributes, long ones by groups where the schema has such.
 
-    budget: counts get `Settings.count` parts and every measure its weight.
+    budget: counts get `Settings.count` parts and every measure its weight. workload: where it is stated, the sets of
+    attributes that it names are measured with a share of their own, and the rest of the budget serves all tables.
     """
+    named, tilt = named_sets(schema, workload)
     grouped = any(isinstance(one, Category) and one.groups for one in schema.attributes.values())
-    if grouped and schema.structure is None:  # rules may part groups, so values are then measured one by one
-        from sfumato.models.margins.hierarchy import hierarchies
+    if grouped and schema.structure is None and not schema.known:  # rules and facts may part groups: by values then
+        from sfumato.models.margins.nested import hierarchies
 
         if below := hierarchies(schema):
-            return _nested(curator, schema, budget, below)
-    return _margins(curator, schema, budget)
+            return _nested(curator, schema, budget, below, named, tilt)
+    return _margins(curator, schema, budget, named, tilt)
 
 
-def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int, Hierarchy]) -> NestedMargins:
+def _nested(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    below: Mapping[int, Hierarchy],
+    named: Sequence[Places],
+    tilt: Fraction,
+) -> NestedMargins:
     """Count the values of long attributes; measure marginals of all attributes with groups in their place."""
-    from sfumato.models.margins.hierarchy import coarse, shares_within, unevenness, values_below
-    from sfumato.models.margins.nested import NestedMargins, Values
+    from sfumato.models.margins.nested import NestedMargins, Values, coarse, shares_within, unevenness, values_below
     from sfumato.models.margins.table import WIDER
 
     names, axes = schema.domain.names, len(schema.domain.axes)
@@ -126,7 +135,7 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
     for place, (share, _) in for_counts.items():
         seen = curator.margin([names[place]])
         measured[place] = seen.measure(Identity(seen.domain.size), share)
-    groups = _margins(curator.recode(by_groups), coarse(schema), for_tables)
+    groups = _margins(curator.recode(by_groups), coarse(schema), for_tables, named, tilt)
     values = {}
     for place, each in below.items():
         noise, totals = measured[place].noise.continuous_variance, groups.tables["count"][place,].estimate
@@ -154,14 +163,17 @@ def _nested(curator: Curator, schema: Schema, budget: Budget, below: Mapping[int
     return NestedMargins(schema, groups, values)
 
 
-def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
-    """Measure and estimate marginals of all attributes as they are."""
+def _margins(curator: Curator, schema: Schema, budget: Budget, named: Sequence[Places], tilt: Fraction) -> Margins:
+    """Measure and estimate marginals of all attributes as they are.
+
+    named: sets of attributes that get the share `tilt` of the budget for tables.
+    """
     from sfumato.models.margins.calibration import check, looks
     from sfumato.models.margins.content import Margins
 
-    settings, measures = Settings(), list(schema.measures)
+    settings, measures = Settings(), list(schema.summed)
     for_count, *for_measures = settings.of_measures(schema, budget)
-    survey = _Survey(curator, schema, settings)
+    survey = _Survey(curator, schema, settings, named, tilt)
     for_tables, for_check = for_count, for_count
     if looks(schema):
         for_tables, for_check = for_count.split(1 - settings.check, settings.check)
@@ -176,11 +188,13 @@ def _margins(curator: Curator, schema: Schema, budget: Budget) -> Margins:
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Measurements of one release of marginals, in the order taken."""
+    """Measurements of one release of marginals, in the order taken; named, tilt: as in `_margins`."""
 
     curator: Curator
     schema: Schema
     settings: Settings
+    named: Sequence[Places]
+    tilt: Fraction
     measured: list[tuple[Places, Measurement]] = field(default_factory=list)
     spreads: dict[Places, Scaled] = field(default_factory=dict)
     guessed: list[Floats] = field(default_factory=list)
@@ -199,14 +213,17 @@ class _Survey:
         self.guessed.extend(in_parts(each) for each in (np.array([total]), *one_way))  # as a file keeps them
         of_pairs = self._misfits(pairs, for_misfits)
         of_threes, for_tables = self._misfits_of_threes(total, for_tables)
-        variance = first[0][1][1]
-        worth = self._worth(one_way, unsure, variance, of_pairs, of_threes, for_tables)
+        if self.named:
+            for_named, for_tables = for_tables.split(self.tilt, 1 - self.tilt)
+            sets = [*dict.fromkeys(_essential(self.schema, places) for places in self.named)]
+            first = first + self._measure_all(sets, for_named.evenly(len(sets)))
+        worth = self._worth(one_way, unsure, first, of_pairs, of_threes, for_tables)
         chosen = self._broad_pairs(self.guessed[1:], of_pairs.values, worth, for_tables)
         contrasts: dict[Places, Contrasts] = {}
         if chosen:
             for_tables, for_contrasts = for_tables.split(1 - settings.contrasts, settings.contrasts)
             contrasts = self._contrasts(chosen, for_contrasts)
-        shares = for_tables.split(*map(_in_steps, worth.values()))
+        shares = for_tables.split(*map(_rounded_share, worth.values()))
         return self._tables(first + self._measure_all(list(worth), shares), contrasts)
 
     def _broad_pairs(
@@ -247,9 +264,8 @@ class _Survey:
 
     def _misfits(self, sets: Sequence[Places], budget: Budget) -> Misfits:
         """Measure the L1 distance of the table of each set from the product of its margins."""
-        from sfumato.models.margins.forecast import Misfits
-        from sfumato.models.margins.table import guess_of
-        from sfumato.models.margins.zeros import guess_with_zeros
+        from sfumato.models.margins.table import guess_of, guess_with_zeros
+        from sfumato.models.margins.views import Misfits
 
         names, guesses = self.schema.domain.names, []
         known = self.schema.structure
@@ -266,7 +282,7 @@ class _Survey:
 
     def _misfits_of_threes(self, total: float, budget: Budget) -> tuple[Misfits | None, Budget]:
         """Measure misfits of sets of three attributes of few cells; return them and the budget that is left."""
-        from sfumato.models.margins.forecast import threes_to_test
+        from sfumato.models.margins.views import threes_to_test
 
         settings, shape = self.settings, self.schema.domain.shape
         if budget.is_pure or len(shape) > settings.most_searched:  # noise of so many misfits would tell nothing
@@ -287,22 +303,24 @@ class _Survey:
         self,
         one_way: list[Floats],
         unsure: list[Floats],
-        variance: float,
+        measured: Sequence[tuple[Places, Noisy]],
         of_pairs: Misfits,
         of_threes: Misfits | None,
         budget: Budget,
     ) -> dict[Places, float]:
         """Shares of the budget by set of attributes.
 
-        one_way, unsure: estimated margins and variances of their values. of_pairs, of_threes: misfits.
+        one_way, unsure: estimated margins and variances of their values. measured: noisy tables that there are already.
+        of_pairs, of_threes: misfits.
         """
-        from sfumato.models.margins.forecast import foretell
-        from sfumato.models.margins.views import Search, shares
+        from sfumato.models.margins.views import Search, foretell, shares
 
         axes, amount = len(one_way), self._for_one_row(budget)
         if axes > self.settings.most_searched:
-            known = {places: max(0.0, each) for places, each in of_pairs.values.items()}
-            return shares(one_way, [1.0 / variance] * axes, known, amount, budget.is_pure)
+            named = {places for places, _ in measured if len(places) == 2}
+            known = {places: max(0.0, each) for places, each in of_pairs.values.items() if places not in named}
+            precisions = [_precision(measured, (place,), self.schema.domain.shape) for place in range(axes)]
+            return shares(one_way, precisions, known, amount, budget.is_pure)
         usual = float(np.mean([*of_pairs.values.values()]))  # a pair that is too large to look at is like others
         every: dict[Places, float] = {
             places: of_pairs.values.get(places, usual) for places in combinations(range(axes), 2)
@@ -310,7 +328,7 @@ class _Survey:
         known_pairs = [places for places in every if _essential(self.schema, places) != places]
         every |= dict.fromkeys(known_pairs, 0.0)  # an attribute and what follows from it have nothing to tell
         foretold = foretell(one_way, unsure, replace(of_pairs, values=every), of_threes, budget.is_pure)
-        by_now = np.array([1.0 / variance if len(places) == 1 else 0.0 for places in foretold.sets])
+        by_now = np.array([_precision(measured, places, self.schema.domain.shape) for places in foretold.sets])
         found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
         narrowed: dict[Places, float] = {}
         for places, share in found.items():  # cells of a set with what follows from one of it are those without
@@ -362,17 +380,25 @@ def estimated(
     contrasts: those of one release, or of several, by which tables are corrected one after the other.
     """
     from sfumato.models.margins.scales import corrected
-    from sfumato.models.margins.shrinkage import all_pairs, larger_tables
-    from sfumato.models.margins.table import Table, pooled
-    from sfumato.models.margins.zeros import by_functions, pooled_errors, respecting, seen_by_functions, zeros_of_pairs
+    from sfumato.models.margins.shrinkage import all_pairs, larger_tables, predicted_anew
+    from sfumato.models.margins.table import (
+        Table,
+        by_functions,
+        pooled,
+        pooled_errors,
+        respecting,
+        seen_by_functions,
+        zeros_of_pairs,
+    )
 
     structure = schema.structure
     spreads: dict[Places, Scaled] = {}
     total, one_way, _ = _one_way(schema, noisy)
-    variance = np.array(pooled(noisy, ())[1])
+    known = _followed(schema, noisy)
+    variance = np.array(0.0 if known else pooled(noisy, ())[1])
     tables: dict[Places, Table] = {(): Table((), np.array(total), variance, np.zeros(()))}
     for place, margin in enumerate(one_way):
-        variances = np.full(len(margin), pooled(noisy, (place,))[1])
+        variances = np.full(len(margin), 0.0 if (place,) in known else pooled(noisy, (place,))[1])
         tables[place,] = Table((place,), margin, variances, np.zeros(len(margin)))
     if structure is not None:
         tables |= pooled_errors(tables, structure)
@@ -385,8 +411,13 @@ def estimated(
         kin = {} if structure is None else structure.kin
         ordered = [axis.ordered for axis in schema.domain]
         tables |= all_pairs(one_way, seen, ordered, zeros, kin)
+        first, others = tables, [{p: item for p, item in each.items() if p not in seen} for each in contrasts]
+        for unmeasured in others:
+            first, _ = corrected(first, unmeasured, ())
+        if any(others):
+            tables |= predicted_anew(one_way, first, {p for unmeasured in others for p in unmeasured}, zeros, kin)
         for each in contrasts:
-            tables, found = corrected(tables, each, {*seen}, ordered)
+            tables, found = corrected(tables, each, {*seen})
             spreads |= found
         if structure is not None:
             tables = by_functions(respecting(tables, structure), structure, list(seen))
@@ -400,17 +431,24 @@ def sums_of(
 
     noisy: by statistic. known: tables of counts.
     """
-    from sfumato.models.margins.sums import sums_along
-    from sfumato.models.margins.zeros import respecting
+    from sfumato.models.margins.scales import sums_along
+    from sfumato.models.margins.table import respecting
 
-    counts, measure = {places: table.estimate for places, table in known.items()}, schema.measures[of]
+    counts, measure = {places: table.estimate for places, table in known.items()}, schema.summed[of]
     ordered = [axis.ordered for axis in schema.domain]
     made: dict[str, tuple[dict[Places, Table], Spreads]] = {}
     for statistic in sorted(noisy, key=lambda name: name == of):  # rows without a value first: the others have one
         level = None if statistic == of else 0.0
         if statistic == of and measure.lower >= 0:  # else products of means make no sense
             level = float(measure.centre / measure.step)
-        made[statistic] = sums_along(noisy[statistic], counts, float(schema.units[statistic]), level, ordered)
+        made[statistic] = sums_along(
+            noisy[statistic],
+            counts,
+            float(schema.reach(statistic)),
+            level,
+            ordered,
+            as_measured=statistic == ROWS,  # a region that was asked often has many rows for a small weight
+        )
         if schema.structure is not None:
             made[statistic] = respecting(made[statistic][0], schema.structure), made[statistic][1]
         if statistic != of:
@@ -423,29 +461,50 @@ def _one_way(schema: Schema, listed: Sequence[tuple[Places, Noisy]]) -> tuple[fl
     from sfumato.models.margins.joining import one_way_errors
     from sfumato.models.margins.table import pooled
 
-    total = max(0.0, float(pooled(listed, ())[0]))
+    total, known = max(0.0, float(pooled(listed, ())[0])), _followed(schema, listed)
+    if known:
+        total = float(next(iter(known.values())).counts.sum())  # that of all facts
     axes = enumerate(schema.domain.axes)
-    found = [one_way_errors(*pooled(listed, (place,)), total, axis.ordered) for place, axis in axes]
+    found = [
+        (known[place,].counts, np.zeros(axis.size))
+        if (place,) in known
+        else one_way_errors(*pooled(listed, (place,)), total, axis.ordered)
+        for place, axis in axes
+    ]
     margins, unsure = [margin for margin, _ in found], [variances for _, variances in found]
     if schema.structure is not None:
-        from sfumato.models.margins.zeros import coherent
+        from sfumato.models.margins.table import coherent
 
         margins, unsure = coherent(schema.structure, total, margins, unsure)
     return total, margins, unsure
 
 
-def _in_steps(share: float) -> int:
+def _followed(schema: Schema, listed: Sequence[tuple[Places, Noisy]]) -> dict[Places, Fact]:
+    """Public counts that noisy tables do not contradict, by their axes; () is the number of all rows."""
+    from sfumato.models.margins.table import pooled
+
+    return {fact.places: fact for fact in schema.known if not fact.contradicts(*pooled(listed, fact.places))}
+
+
+def _rounded_share(share: float) -> int:
     """Share of a budget in parts of `FINEST`, rounded to a power of 2^(1 / `OCTAVE`).
 
-    >>> [_in_steps(each) for each in (0.5, 0.51, 0.55, 0.0)]
+    >>> [_rounded_share(each) for each in (0.5, 0.51, 0.55, 0.0)]
     [524288, 524288, 571740, 1]
     """
     steps = round(OCTAVE * log2(max(share, 1.0 / FINEST))) / OCTAVE
     return max(1, round(FINEST * exp2(steps)))
 
 
+def _precision(measured: Sequence[tuple[Places, Noisy]], places: Places, shape: Sequence[int]) -> float:
+    """Precision of a cell of a set of attributes, from all noisy tables that hold it."""
+    cells = prod(shape[place] for place in places)
+    within = ((each, variance) for each, (_, variance) in measured if {*places} <= {*each})
+    return sum(cells / prod(shape[place] for place in each) / variance for each, variance in within)
+
+
 def _pairs(schema: Schema, most: int) -> list[Places]:
-    """Pairs of attributes with at most `most` cells, without those of an attribute and what follows from it."""
+    """Pairs of attributes with at most `most` cells, without pairs where one attribute determines the other."""
     shape = schema.domain.shape
     pairs = [(a, b) for a, b in combinations(range(len(shape)), 2) if shape[a] * shape[b] <= most]
     return [pair for pair in pairs if _essential(schema, pair) == pair]
@@ -460,24 +519,24 @@ def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
     """Least budget of a table of each measure's sums; reads no data."""
     settings = Settings()
     pairs = len(_pairs(schema, settings.most_cells_of_sums))
-    shares = zip(schema.measures, settings.of_measures(schema, budget)[1:], strict=True)
+    shares = zip(schema.summed, settings.of_measures(schema, budget)[1:], strict=True)
     every = {of: settings.of_sums(len(schema.attributes), pairs, share) for of, share in shares}
     return {of: min(listed, key=lambda one: one.amount) for of, listed in every.items()}
 
 
-def _foresee(schema: Schema, budget: Budget) -> Foresight:
+def _foresee(schema: Schema, budget: Budget, workload: Workload | None = None) -> Foresight:
     """Expected errors of counts, and of the total of every measure from all tables of its sums; reads no data."""
     settings, shape = Settings(), schema.domain.shape
-    pairs, contributions = _pairs(schema, settings.most_cells_of_sums), schema.privacy_unit.contributions
+    pairs, contributions = _pairs(schema, settings.most_cells_of_sums), schema.most_of_a_unit
     cells = [*shape, *(shape[a] * shape[b] for a, b in pairs)]
     of_sums = {}
-    for measure, share in zip(schema.measures, settings.of_measures(schema, budget)[1:], strict=True):
+    for measure, share in zip(schema.summed, settings.of_measures(schema, budget)[1:], strict=True):
         budgets = settings.of_sums(len(shape), len(pairs), share)
         noises = [noise_for(each, contributions, l1=Fraction(1), l2_squared=Fraction(1)) for each in budgets]
         precision = sum(1.0 / (size * noise.continuous_variance) for size, noise in zip(cells, noises, strict=True))
-        bounds = schema.measures[measure]
+        bounds = schema.summed[measure]
         of_sums[measure] = float(bounds.upper - bounds.lower) / 2.0 / sqrt(precision)
-    return replace(foresee(schema, budget), of_sums=of_sums)
+    return replace(foresee(schema, budget, workload), of_sums=of_sums)
 
 
 def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
@@ -487,7 +546,7 @@ def _work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
     shape = schema.domain.shape
     cells = [a * b for a, b in combinations(shape, 2)]
     ordered = sum(values**3 for values in shape if values <= MOST_SMOOTHED)
-    return (1 + len(schema.measures)) * (OF_A_PAIR * (1 + len(cells)) + OF_A_CELL * sum(cells)) + ordered
+    return (1 + len(schema.summed)) * (OF_A_PAIR * (1 + len(cells)) + OF_A_CELL * sum(cells)) + ordered
 
 
 MECHANISM = Mechanism(

@@ -1,4 +1,18 @@
-"""Content of a release of marginals in which long attributes enter by groups, with their values below (hierarchy.py).
+"""Attributes of many listed values below public groups (`groups` of the schema); sums of releases of disjoint tables.
+
+A long attribute enters tables of two and more attributes by its groups. Its single values v of group g(v) are counted
+once, along the attribute alone, and hang below the groups:
+
+    n(v, rest) = n(g(v), rest) * p(v),   p(v) = n(v) / n(g(v)),
+
+which is what maximum entropy makes of tables by group and of counts by value. Counts by value are brought to their
+group's count by least squares: all that hold rows move alike, and none is negative (joining.by_halves).
+
+How far values of one group differ in other attributes is measured (`unevenness`): in a value of m rows the share q of
+another attribute's value varies around that of the group with variance c^2 q (1 - q), as in a Dirichlet-multinomial
+model, so a count has variance (m + c^2 m^2) q (1 - q).
+
+Content (`NestedMargins`), in which long attributes enter by groups, with their values below.
 
 A query's classes of values are refined so that each lies in one group, or covers whole groups (`Line`). Groups are
 joined as usual (content.py), and a class has its share of its group. The error of a sum with weights w over classes f
@@ -9,12 +23,19 @@ of group g and cells r of the other attributes, with Q(r | g) the shares of thes
     values of a group that differ in other attributes:   sum of (m_f + c^2 sum of m_v^2) Var_Q(w),  centred alike
 
 (`Below`). Along an axis that a query groups by, the weights of class f are an indicator, and all are computed at once.
+
+Sums (`SummedMargins`) of disjoint tables, such as those of two offices: a question is put to each, and answers add up.
+
+Tables of two offices are not joined as one. If offices differ, what one attribute says of another differs between them,
+and summed pairs would no longer tell what each office's pairs did. So every release stays as it is, and numbers are
+added when a question is asked: noises are independent, model errors are added as those of the parts of a series are
+(answers/parts.py), and guaranteed bounds are sums of bounds, each with its share of the tail.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import combinations_with_replacement, product
 from math import prod
@@ -25,25 +46,146 @@ from numpy.typing import NDArray
 
 from sfumato.answers.evaluate import Sum, View
 from sfumato.answers.guaranteed_columns import Source
+from sfumato.answers.parts import NoiseOfParts, PartView, SourceOfParts, cells_of_parts
 from sfumato.answers.question import Gathered, Groups, Kinds
 from sfumato.arrays import Codes, Floats
-from sfumato.errors import QueryError
+from sfumato.domain import Axis
+from sfumato.errors import QueryError, SchemaError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
+from sfumato.models.calibration.model_error import OF_NORMAL
 from sfumato.models.margins import file as margins_file
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.hierarchy import Hierarchy, coarse, hierarchies, mean_by, shares_within
+from sfumato.models.margins.joining import MOST_SMOOTHED, SPIKE_OF_MANY, by_halves
 from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_tail
 from sfumato.models.margins.scales import FINEST, in_parts
-from sfumato.models.margins.table import WIDER, JoinedErrors, Places, Weights, spread_out
+from sfumato.models.margins.table import WIDER, JoinedErrors, Places, SumWeights, spread_out
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import Columns, parts_column
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
+from sfumato.releases.parts import MOST_PARTS
+from sfumato.releases.rows.from_parts import dealt_out
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, RowModel, gather_margin
 from sfumato.schema import Schema
+from sfumato.schema.attributes.lists import OTHER, Category
+
+HALVINGS = 24
+LEAST_UNEVEN = 1e-9  # c^2, below which it is none
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """Groups of a long attribute. column: of the schema's groups. axis: of the groups. groups: (values,), of each."""
+
+    column: str
+    axis: Axis
+    groups: Codes
+
+
+def hierarchies(schema: Schema) -> dict[int, Hierarchy]:
+    """Attributes that enter tables by groups, by place: of more values than are smoothed, in not as many groups.
+
+    Of several columns of groups, the one with the most groups that are few enough. Sums of measures are not told by
+    value below groups, so a schema with measures has none.
+    """
+    return {place: found[1] for place, found in _found(schema).items()}
+
+
+def coarse(schema: Schema) -> Schema:
+    """Schema in which attributes that enter tables by groups are these groups."""
+    names, attributes = list(schema.attributes), dict(schema.attributes)
+    for place, (attribute, _) in _found(schema).items():
+        attributes[names[place]] = attribute
+    return Schema(
+        dataset=schema.dataset,
+        privacy_unit=schema.privacy_unit,
+        attributes=attributes,
+        weight=schema.weight,
+        expected_rows=schema.expected_rows,
+    )
+
+
+def _found(schema: Schema) -> dict[int, tuple[Category, Hierarchy]]:
+    result: dict[int, tuple[Category, Hierarchy]] = {}
+    if schema.summed:
+        return result
+    for place, (name, attribute) in enumerate(schema.attributes.items()):
+        if not isinstance(attribute, Category) or attribute.size <= MOST_SMOOTHED or not attribute.groups:
+            continue
+        columns = {column: [*dict.fromkeys(each)] for column, each in attribute.group_columns.items()}
+        few = [column for column, groups in columns.items() if 1 < len(groups) <= MOST_SMOOTHED]
+        if not few:
+            continue
+        column = max(few, key=lambda each: len(columns[each]))
+        listed = [group for group in columns[column] if group is not None]
+        values = tuple(str(group) for group in (listed[:-1] if attribute.other else listed))
+        try:
+            made = Category(values=values, other=attribute.other, missing=attribute.missing, column=attribute.column)
+        except (ValueError, SchemaError):  # a group is called as what the schema adds
+            continue
+        code = {group: index for index, group in enumerate((*values, *[OTHER] * attribute.other))}
+        cells = attribute.group_columns[column]
+        groups = np.array([len(code) if group is None else code[group] for group in cells], dtype=np.int64)
+        result[place] = made, Hierarchy(column, made.axis(name), groups)
+    return result
+
+
+def values_below(noisy: Floats, variance: float, groups: Codes, totals: Floats) -> Floats:
+    """Counts by value, non-negative, that add up to their group's count, (values,). totals: (groups,)."""
+    estimate: Floats = np.zeros(len(noisy))
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(len(totals) + 1))
+    spike = SPIKE_OF_MANY * float(np.sqrt(variance))
+    for group, total in enumerate(totals.tolist()):
+        inside = order[starts[group] : starts[group + 1]]
+        if len(inside):
+            estimate[inside] = by_halves(noisy[inside], total, spike)
+    return estimate
+
+
+def shares_within(estimate: Floats, groups: Codes, number: int) -> Floats:
+    """Share of each value in its group, (values,); even in a group without rows."""
+    totals, sizes = np.bincount(groups, estimate, number), np.bincount(groups, minlength=number)
+    held = totals[groups] > 0
+    return np.where(held, estimate / np.where(held, totals[groups], 1.0), 1.0 / np.maximum(sizes[groups], 1))
+
+
+def unevenness(
+    rows: Floats, shares: Floats, sure: Floats | float, guess: Floats, measured: float, error: float
+) -> float:
+    """Variance c^2 of shares between values of a group, from the noisy misfit of values by another attribute.
+
+    rows: (values, 1), of each value. shares: (values, others), of its group. sure: variances that are known besides.
+    guess: (values, others). measured: the misfit, sum of |count - guess|; error: standard deviation of its noise, half
+    of which is added.
+    """
+    spread = shares * (1.0 - shares)
+
+    def expected(uneven: float) -> float:
+        size = OF_NORMAL * np.sqrt(sure + (rows + uneven * rows**2) * spread)
+        return float(np.minimum(size, 2.0 * guess + np.sqrt(sure)).sum())
+
+    low, high = LEAST_UNEVEN, 1.0
+    if expected(low) >= measured + error / 2.0:
+        return 0.0
+    if expected(high) <= measured:
+        return 1.0
+    for _ in range(HALVINGS):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if expected(middle) < measured + error / 2.0 else (low, middle)
+    return high
+
+
+def mean_by(values: Floats, of: Codes, weights: Floats, axis: int, number: int) -> Floats:
+    """Weighted sums of an array by class along one axis. of: (n,), class of each entry, rising; weights: (n,)."""
+    shape = [1] * values.ndim
+    shape[axis] = len(weights)
+    starts = np.searchsorted(of, np.arange(number))
+    return np.asarray(np.add.reduceat(values * weights.reshape(shape), starts, axis=axis), dtype=np.float64)
+
 
 VALUES = "values"  # the member of a file that keeps counts by value
 COLUMNS = ["estimate", parts_column("estimate"), "answer"]
@@ -135,7 +277,7 @@ class Below:
     centre: Floats
     varying: bool
 
-    def add(self, result: Floats, shares: Floats, split: Weights, whole: Weights, groups: Places) -> None:
+    def add(self, result: Floats, shares: Floats, split: SumWeights, whole: SumWeights, groups: Places) -> None:
         """Add covariances of sums, as `JoinedErrors.covariances` has them. shares: Q, of the table's shape."""
         axis, rest = self.axis, tuple(each for each in range(shares.ndim) if each != self.axis)
         others = tuple(each for each in rest if each not in groups)
@@ -198,14 +340,14 @@ class NestedErrors:
         """Variances by set of attributes of the groups' errors."""
         return self.groups.variances
 
-    def covariances(self, split: Weights, whole: Weights, groups: Places) -> Floats:
+    def covariances(self, split: SumWeights, whole: SumWeights, groups: Places) -> Floats:
         """Covariance matrices of several sums for every group, as `JoinedErrors.covariances` has them."""
         result = self._of_groups(split, whole, groups)
         for part in self.below:
             part.add(result, self.shares[part.axis], split, whole, groups)
         return result
 
-    def _of_groups(self, split: Weights, whole: Weights, groups: Places) -> Floats:
+    def _of_groups(self, split: SumWeights, whole: SumWeights, groups: Places) -> Floats:
         """Covariances from errors by groups; along a long axis that is grouped by, a class is a share of its group."""
         along = [axis for axis in groups if axis in self.lines]
         whole = [None if w is None else self._up(w, self.lines) for w in whole]
@@ -280,7 +422,7 @@ class BelowRecord:
 
 @record
 class NestedRecord:
-    """Long attributes in a manifest's details, besides those of marginals."""
+    """Manifest record of the attributes with many values, in addition to that of marginals."""
 
     below: list[BelowRecord]
 
@@ -343,7 +485,7 @@ class NestedMargins(ContentOfCells):
         return View(self.schema, Gathered(codes, {"count": table.reshape(-1)}, merged), noises, estimated=True)
 
     def _lines(self, kinds: Kinds) -> tuple[dict[str, Line], dict[str, Codes]]:
-        """Refined classes of the long attributes that a query tells apart, and the classes of all attributes."""
+        """Classes of values that a query distinguishes: refined for attributes of many values, and for all."""
         lines = {
             name: Line.of(self.values[self.domain.place(name)], np.asarray(kind))
             for name, kind in kinds.items()
@@ -375,7 +517,7 @@ class NestedMargins(ContentOfCells):
 
     @cached_property
     def row_model(self) -> RowModel:
-        """Rows by groups, and a value of each row's group by its share."""
+        """Sampler: draw rows by group, then a value below each row's group in proportion to its share."""
         return RowsBelow(self, self.groups.row_model)
 
     @property
@@ -514,3 +656,149 @@ class RowsBelow:
                     shares, (axis,), range(table.ndim)
                 )
         return gather_margin(table, groupings)
+
+
+NOWHERE = ""  # name of the attribute that tells the tables apart: none
+CAN_BE: dict[str, type[Margins | NestedMargins]] = {"margins": Margins, "nested-margins": NestedMargins}
+
+
+@record
+class OfTable:
+    """Manifest entry of one of the tables: kind and details as a file of its own would have them."""
+
+    kind: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@record
+class SummedRecord:
+    """Manifest entry of a sum."""
+
+    of: list[OfTable]
+
+
+@dataclass(frozen=True, eq=False)
+class SummedMargins(ContentOfCells):
+    """Marginals of several disjoint tables with one schema, whose counts and sums are added up."""
+
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+
+    schema: Schema
+    parts: tuple[Margins | NestedMargins, ...]
+
+    @classmethod
+    def of(cls, contents: Sequence[Margins | NestedMargins | SummedMargins]) -> SummedMargins:
+        """Sum of releases, or of sums of them."""
+        parts = [part for each in contents for part in (each.parts if isinstance(each, SummedMargins) else [each])]
+        return cls(contents[0].schema, tuple(parts))
+
+    def _views(self, kinds: Kinds) -> tuple[PartView, ...]:
+        views, start = [], 0
+        for number, part in enumerate(self.parts):
+            view = part.view(kinds)
+            views.append(PartView(number, view, start, view.cells.codes, {}, {}))
+            start += view.cells.size
+        return tuple(views)
+
+    def view(self, kinds: Kinds) -> View:
+        views = self._views(kinds)
+        estimated = any(each.view.estimated for each in views)
+        cells = cells_of_parts(views, NOWHERE, tuple(kinds))
+        return View(self.schema, cells, NoiseOfParts(views, NOWHERE), estimated=estimated)
+
+    def exact_at(self, confidence: float) -> float | None:
+        every = [part.exact_at(confidence) for part in self.parts]
+        known = [each for each in every if each is not None]
+        return max(known) if len(known) == len(every) else None
+
+    def drawn(self, confidence: float) -> tuple[Noise, int] | None:
+        return longest_tail(frozenset(one.noise for one in self.about.measured), confidence)
+
+    def sure(self, kinds: Kinds) -> Source:
+        return SourceOfParts(self._views(kinds), tuple(part.sure(kinds) for part in self.parts))
+
+    def as_measured(self) -> SummedMargins:
+        return replace(self, parts=tuple(part.as_measured() for part in self.parts))
+
+    def cells(self) -> Floats:
+        return np.asarray(sum(part.cells() for part in self.parts))
+
+    @cached_property
+    def row_model(self) -> RowModel:
+        return RowsOfSum(tuple(part.row_model for part in self.parts))
+
+    @property
+    def about(self) -> About:
+        every = [part.about for part in self.parts]
+        extents = [*dict.fromkeys(each.extent for each in every)]
+        errors = [*dict.fromkeys(each.errors for each in every)]
+        measured = tuple(one for each in every for one in each.measured)
+        extent = f"the sum of {len(every)} tables: {'; '.join(extents)}"
+        return About(self.domain.names, extent, measured, f"tables are added up; of each, {'; '.join(errors)}")
+
+    def write(self) -> Written:
+        every = [part.write() for part in self.parts]
+        members = {_member_of(name, at): each for at, one in enumerate(every) for name, each in one.members.items()}
+        listed = [{"kind": one.kind, "details": one.further["details"]} for one in every]
+        statistics = [replace(each, member=_member_of(each.member, 0)) for each in every[0].statistics]
+        return Written("summed-margins", statistics, members, {"details": {"of": listed}})
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        for kind, single in _of_tables(manifest):
+            kind.check(single, schema)
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        Margins.check_values(manifest, schema, columns)
+
+    @classmethod
+    def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> SummedMargins:
+        def of(at: int) -> Callable[[str], Columns]:
+            return lambda name: member(_member_of(name, at))
+
+        return cls(schema, tuple(kind.read(one, schema, of(at)) for at, (kind, one) in enumerate(_of_tables(manifest))))
+
+
+def _member_of(member: str, at: int) -> str:
+    """Name of a member of one of the tables."""
+    return f"{member}_{at}"
+
+
+def _of_tables(manifest: Manifest) -> list[tuple[type[Margins | NestedMargins], Manifest]]:
+    """Kind of each table, and the manifest that a file of its own would have."""
+    every = details_as(SummedRecord, manifest).of
+    if not 2 <= len(every) <= MOST_PARTS or any(each.kind not in CAN_BE for each in every):
+        raise refusal("its manifest has tables that no sum is made of")
+    names, result = {*manifest.members}, list[tuple[type[Margins | NestedMargins], Manifest]]()
+    statistics = [replace(one, member=one.member.removesuffix("_0")) for one in manifest.statistics]
+    for at, each in enumerate(every):
+        mine = [name for name in manifest.members if name.endswith(_member_of("", at))]
+        members = {name.removesuffix(_member_of("", at)): manifest.members[name] for name in mine}
+        own = replace(manifest, kind=each.kind, details=each.details, members=members, statistics=statistics)
+        result.append((CAN_BE[each.kind], own))
+        names -= {*mine}
+    if names:
+        raise refusal("it has members of no table")
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfSum:
+    """Row sampler of a sum: a table in proportion to its rows, then a row of it."""
+
+    models: tuple[RowModel, ...]
+
+    @property
+    def total(self) -> float:
+        return sum(max(model.total, 0.0) for model in self.models)
+
+    def margin(self, groupings: Sequence[Grouping]) -> Floats:
+        return np.asarray(sum(model.margin(groupings) for model in self.models))
+
+    def draw(self, places: Floats, random: RandomNumbers) -> Block:
+        which, inside = dealt_out(np.array([max(model.total, 0.0) for model in self.models]), places)
+        blocks = [
+            model.draw(inside[which == at], random) for at, model in enumerate(self.models) if (which == at).any()
+        ]
+        return Block.joined(blocks)

@@ -1,19 +1,29 @@
 """Synthetic rows whose marginal tables match the known ones to within less than a sample's error.
 
-Rows are drawn attribute by attribute (joining.Step) and then changed until all known tables fit, after the gradual
-updates of PrivSyn (Zhang et al., USENIX Security 2021). Each row proposes another value of an attribute; the change in
+Rows are drawn attribute by attribute (`Step`, `plan_steps`): ancestral sampling along a tree of largest mutual
+information (Chow, Liu 1968), each attribute given up to three earlier ones. Then they are changed until all known
+tables fit, after the gradual updates of PrivSyn (Zhang et al., USENIX Security 2021). Each row proposes another value
+of an attribute; the change in
 
     sum over tables and cells of  weight * (expected - held)^2 / (expected + SOFT)
 
 is computed, and proposals that lower it are accepted with probability proportional to the gain. A cell that expects
 half a row accepts none or one, as otherwise rare cells would stay empty in every block of rows.
+
+Under a condition (`rows_given`): tables of the rows that fulfil it.
+
+The condition's attributes are joined to those of a table as classes of values (answers/question.py), and the joined
+counts, weighted by the share of each cell inside, are summed over them: what the release answers to COUNT(*) ... WHERE
+... GROUP BY. One-way tables are joined value by value, as queries do; tables of two and more attributes by class, and
+then raked to these. A condition that is no product of sets of values is kept as a table of its own attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -22,13 +32,129 @@ from sfumato.domain.predicates import Predicate
 from sfumato.domain.structural import Structure
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.models.margins.joining import Step, all_ties, plan_steps
-from sfumato.models.margins.table import Places
-from sfumato.releases.rows.balance import balanced
+from sfumato.models.margins.joining import LITTLE, join_counts
+from sfumato.models.margins.table import Places, spread_out, sum_out
+from sfumato.releases.rows.condition import Chosen, classes_of, share_by_class
 from sfumato.releases.rows.measures import summed
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, RowModel, gather_margin
-from sfumato.releases.rows.raking import possible_margins
+from sfumato.releases.rows.raking import balanced, possible_margins
 from sfumato.schema import Schema
+
+MOST_GIVEN = 3  # earlier attributes that one is drawn by
+MOST_CELLS = 2**15  # of an attribute and those it is drawn by
+CLOSE_TO_PAIRS = 1e-3  # of the rows: how near such a table comes to its pairs; what is left is mended
+LAST = 1.0 - 2.0**-30  # of a span, so that adding the number of a span cannot round up to the next
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Conditional distribution of one attribute given earlier ones, for ancestral sampling.
+
+    given: the earlier attributes; sizes: their numbers of values. ends: (combinations * values,), cumulative
+    probabilities of the values for each combination of the given ones, shifted by the number of the combination, so
+    that one search serves all rows.
+    """
+
+    place: int
+    given: Places
+    sizes: tuple[int, ...]
+    ends: Floats
+
+    @classmethod
+    def by(cls, place: int, given: Places, table: Floats) -> Step:
+        """Conditional distribution from a table (*given attributes, this one); the margin where that is empty."""
+        values = table.shape[-1]
+        flat = table.reshape(-1, values)
+        ends = np.cumsum(np.where(flat.sum(axis=1, keepdims=True) > 0, flat, flat.sum(axis=0)), axis=1)
+        ends /= ends[:, -1:]
+        # The last value that can be has all that is left: rounding must not lead to one that cannot.
+        ends[ends >= ends[:, -1:]] = 1.0
+        line: Floats = (ends + np.arange(len(flat), dtype=np.float64)[:, None]).reshape(-1)
+        return cls(place, given, table.shape[:-1], line)
+
+    def draw(self, rows: Codes, random: RandomNumbers) -> Codes:
+        """Draw a value for every row independently. rows: codes (attributes, rows)."""
+        return self.at(rows, random.uniform(rows.shape[1]))
+
+    def at(self, rows: Codes, within: Floats) -> Codes:
+        """Value at a quantile of every row's distribution. rows: codes (attributes, rows); within: (rows,)."""
+        return self._values(self._cells(rows), within)
+
+    def draw_evenly(self, rows: Codes, random: RandomNumbers) -> Codes:
+        """Draw values by stratified sampling among the rows that share the given values; rows: (attributes, rows)."""
+        cells, order = self._cells(rows), random.order(rows.shape[1])
+        order = order[np.argsort(cells[order], kind="stable")]
+        sorted_cells, held = cells[order], np.bincount(cells)
+        rank = np.arange(len(order)) - (np.cumsum(held) - held)[sorted_cells]
+        values = np.empty_like(cells)
+        values[order] = self._values(sorted_cells, (rank + random.uniform(len(order))) / held[sorted_cells])
+        return values
+
+    def _cells(self, rows: Codes) -> Codes:
+        """Flat index of each row's combination of given values, (rows,)."""
+        cells = np.zeros(rows.shape[1], dtype=np.int64)
+        for place, size in zip(self.given, self.sizes, strict=True):
+            cells = cells * size + rows[place]
+        return cells
+
+    def _values(self, cells: Codes, within: Floats) -> Codes:
+        """Value at a quantile within each row's combination, (rows,)."""
+        values = len(self.ends) // prod(self.sizes)
+        places = cells + np.minimum(within, LAST)
+        return np.asarray(np.searchsorted(self.ends, places, side="right") - cells * values, dtype=np.int64)
+
+
+def plan_steps(
+    one_way: Sequence[Floats], known: Mapping[Places, Floats], ties: Floats, first: Places = ()
+) -> list[Step]:
+    """Order of the attributes and their conditional distributions, greedily along the largest dependence.
+
+    one_way: margins. known: non-negative tables along two axes and more. ties: (attributes, attributes), mutual
+    information. first: attributes whose values rows have before.
+    """
+    left, placed, steps = set(range(len(one_way))).difference(first), list(first), []
+    while left:
+        near = {
+            attribute: ties[attribute, placed].max() if placed else ties[attribute].sum() for attribute in sorted(left)
+        }
+        attribute = max(near, key=lambda each: near[each])
+        given = _given(attribute, placed, ties, one_way)
+        steps.append(Step.by(attribute, given, _joined((*given, attribute), one_way, known)))
+        left.remove(attribute)
+        placed.append(attribute)
+    return steps
+
+
+def all_ties(one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
+    """Mutual information of all pairs of attributes in nats, (attributes, attributes)."""
+    ties = np.zeros((len(one_way), len(one_way)))
+    for places, table in known.items():
+        if len(places) == 2:
+            product = np.outer(one_way[places[0]], one_way[places[1]]) / table.sum()
+            held = (table > 0) & (product > 0)
+            ties[places] = (table[held] * np.log(table[held] / product[held])).sum() / table.sum()
+    return ties + ties.T
+
+
+def _given(attribute: int, placed: Sequence[int], ties: Floats, one_way: Sequence[Floats]) -> Places:
+    """Earlier attributes with the largest mutual information with one, as many as the limits on size allow."""
+    chosen: Places = ()
+    for other in sorted(placed, key=lambda one: -ties[attribute, one]):
+        cells = prod(len(one_way[one]) for one in (*chosen, other, attribute))
+        if ties[attribute, other] > 0 and len(chosen) < MOST_GIVEN and (cells <= MOST_CELLS or not chosen):
+            chosen = (*chosen, other)
+    return chosen
+
+
+def _joined(places: Places, one_way: Sequence[Floats], known: Mapping[Places, Floats]) -> Floats:
+    """Maximum-entropy table of some attributes, with its axes in their order."""
+    among = tuple(sorted(places))
+    inside = {
+        tuple(among.index(one) for one in each): table for each, table in known.items() if set(each) <= set(among)
+    }
+    joint = join_counts([one_way[one] for one in among], inside, CLOSE_TO_PAIRS)
+    return np.transpose(joint, [among.index(place) for place in places])
+
 
 SWEEPS = 48  # over all attributes, at most
 MOST_WORK = 7 * 10**7  # proposals times tables that they change, over all sweeps of one block: a few seconds
@@ -437,3 +563,125 @@ def row_means(rows: Codes, sums: Mapping[Places, Floats], largest: float) -> Flo
             lacking = sums[places].reshape(-1) - np.bincount(cell, means, minlength=sums[places].size)
             means = np.clip(means + (lacking / held[places])[cell], -largest, largest)
     return means
+
+
+MOST_KEPT = 2**15  # cells of the table of a condition's own attributes
+MOST_CONDITIONS = 4  # whose tables are kept for the next question
+RAKING_ROUNDS = 20  # of raking a table to its one-way sums, which it nearly has
+RAKED = 1e-5  # of the rows: nearer than this no rows show a difference
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Marginals of all rows.
+
+    tables: axes of the known tables, by statistic. joined: estimates of one statistic by classes of values along some
+    axes, joined value by value if the last argument is true. given: model of the rows that fulfil a condition.
+    most_cells, most_attributes: that can be joined for one table.
+    """
+
+    schema: Schema
+    tables: Mapping[str, Collection[Places]]
+    joined: Callable[[str, Mapping[int, Codes], bool], Floats]
+    unbiased: bool
+    given: Callable[[Predicate], RowModel]
+    most_cells: int
+    most_attributes: int
+
+
+def rows_given(where: Predicate, source: Source, rows: RowModel) -> RowModel:
+    """Model of the rows that fulfil a condition, from joined tables; by rejection where these would be too large.
+
+    Also where tables are unbiased: these do not tell how three attributes go together. rows: the model of all rows.
+    """
+    domain = source.schema.domain
+    distinct = {domain.place(name): kind for name, kind in classes_of(where, source.schema).items() if kind.any()}
+    kinds, along = dict(sorted(distinct.items())), tuple(sorted(distinct))
+    classes = prod(int(kind.max()) + 1 for kind in kinds.values())
+    mixed = len(where.boxes) > 1 and len(along) > 2  # no pairs tell which rows fulfil it
+
+    def fits(places: Places) -> bool:
+        size = prod(domain.shape[place] for place in places)
+        return size * classes <= source.most_cells and len({*places, *along}) <= source.most_attributes
+
+    widest = tuple(sorted(set(range(len(domain.shape))) - {*along}, key=lambda place: -domain.shape[place])[:2])
+    tables = ConditionalTables(source, where, kinds)
+    if source.unbiased or not fits(widest) or (mixed and prod(domain.shape[place] for place in along) > MOST_KEPT):
+        counted = tables.total if fits(()) and (along in source.tables["count"] or not source.unbiased) else None
+        return Chosen(rows, where, source.schema, counted)
+    larger = {places for places in source.tables["count"] if len(places) > 2 and fits(places)}
+    kept = sorted(larger | ({along} if mixed else set()))
+    sums = {
+        of: {places: tables.table(of, places, fine=False) for places in known if 0 < len(places) <= 2}
+        for of, known in ((of, source.tables[of]) for of in summed(source.schema))
+    }
+    counts = {places: tables.counts(places) for places in kept}
+    return RowsOfMargins(
+        source.schema, tables.total, tables.counts, counts, sums, lambda more: source.given(where & more)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalTables:
+    """Tables along some axes of the rows that fulfil a condition.
+
+    kinds: by axis, the classes of values that the condition distinguishes.
+    """
+
+    source: Source
+    where: Predicate
+    kinds: Mapping[int, Codes]
+
+    @cached_property
+    def total(self) -> float:
+        """Estimated count of the rows that fulfil the condition."""
+        return float(self.table("count", (), fine=True))
+
+    def counts(self, places: Places) -> Floats:
+        """Estimated counts along some axes, in ascending order."""
+        if places not in self._known:
+            self._known[places] = self._counts(places)
+        return self._known[places]
+
+    @cached_property
+    def _known(self) -> dict[Places, Floats]:
+        return {}
+
+    def _counts(self, places: Places) -> Floats:
+        if not places:
+            return np.asarray(self.total)
+        if len(places) == 1:
+            table = self.table("count", places, fine=True)
+            return table * (self.total / max(float(table.sum()), LITTLE))
+        if self._tied(places):
+            return self._raked(self.table("count", places, fine=False), places)
+        every = self.source.joined("count", {place: np.arange(self._size(place)) for place in places}, False)
+        return self._raked(every * (self.total / max(float(every.sum()), LITTLE)), places)
+
+    def _tied(self, some: Places) -> bool:
+        """Whether any known table links axes to the condition: if none does, it tells nothing about them."""
+        known = self.source.tables["count"]
+        return any(not {*some}.isdisjoint(places) and not {*self.kinds}.isdisjoint(places) for places in known)
+
+    def _raked(self, table: Floats, places: Places) -> Floats:
+        """Table with the one-way sums of the rows that fulfil the condition (iterative proportional fitting)."""
+        for _ in range(RAKING_ROUNDS):
+            off = 0.0
+            for place in places:
+                now, wanted = sum_out(table, (place,), places), self.counts((place,))
+                table = table * spread_out(wanted / np.maximum(now, LITTLE), (place,), places)
+                off = max(off, float(np.abs(now - wanted).sum()))
+            if off <= RAKED * self.total:
+                break
+        return table
+
+    def table(self, of: str, places: Places, *, fine: bool) -> Floats:
+        """Sums of one statistic over the rows that fulfil the condition, along some axes in ascending order."""
+        every = {place: np.arange(self._size(place)) for place in places}
+        kinds = dict(sorted({**self.kinds, **every}.items()))
+        domain = self.source.schema.domain
+        share = share_by_class(self.where, domain, {domain.names[place]: kind for place, kind in kinds.items()})
+        return sum_out(self.source.joined(of, kinds, fine) * share, places, tuple(kinds))
+
+    def _size(self, place: int) -> int:
+        return self.source.schema.domain.shape[place]

@@ -1,7 +1,8 @@
 """Overdispersion of tables around what smaller ones imply, by cell and by block; Haar contrasts that correct pairs.
 
 Model. A cell with expected rows m deviates from the table joined of smaller ones with variance spread * m. Blocks of
-cells (halves of every axis down to sixteenths) have spreads of their own, per unit of a block's size (`sizes_of`).
+cells (halves of every axis down to sixteenths) have spreads of their own, per unit of a block's size: of a pair
+`sizes_of`, of more attributes its rows.
 
 Contrasts. The values of every axis are halved three times (`measure_of`), and Haar contrasts of the blocks of a pair
 are measured: sums of rows with a sign for each half. A row enters one contrast of each pair of levels, with weight 1.
@@ -9,27 +10,42 @@ Only levels with a small sum are measured (a hyperbolic cross), and fewer for pa
 
 Estimator (`corrected`). A noisy contrast less the estimate's is error plus noise. The error's variance, as a multiple
 of what the fit claims, has a mixture prior learned from all pairs (empirical Bayes), apart for contrasts that are even
-or odd along both axes, in which a dependence that was shrunk shows, and for the others (`Haar.turned`). The posterior
-mean corrects the table by proportional fitting that keeps its margins; the posterior variance per unit of size is the
-spread at that scale, divided by `FALL` per level below the finest that was measured. Own method; docs/intervals.md says
-why.
+or odd along both axes, in which a dependence that was shrunk shows, and for the others (`Haar.turned`). Before that,
+what was predicted of pairs that nobody measured is brought to the strength that contrasts show (`_strengthened`). The
+posterior mean corrects the table by proportional fitting that keeps its margins; the posterior variance per unit of
+size is the spread at that scale, divided by `FALL` per level below the finest that was measured. From eighths on it is
+only where calibration.py begins, which measures them. Own method; docs/intervals.md says why.
+
+Sums of a measure (`sums_along`): empirical-Bayes shrinkage along one and two attributes.
+
+A sum is rows times a mean. Means of one attribute's values scatter around the overall mean, and those of two attributes
+around what the one-way means imply: additively, or, where no value is negative, multiplicatively, weighed by marginal
+likelihood. Deviations are expanded in the eigenvectors of a prior covariance (shrinkage.Directions) and shrunk by s /
+(s + v), s the prior variance of the coefficient, v that of the noise, averaged over a common factor of s by likelihood.
+Shrinking single cells instead would bias every sum of many cells.
+
+Neighbours' errors are correlated, but a table keeps variances of single cells. So these are scaled by one factor
+(`together`) such that the average range, or single value if there is no order, has the right variance. Own method.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, reduce
 from heapq import heappop, heappush
 from itertools import product
+from math import sqrt
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Whole
+from sfumato.arrays import Codes, Flags, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.models.calibration.model_error import LEAST, SIZES, WIDER, learned_sizes, posterior
-from sfumato.models.margins.shrinkage import fit_margins
-from sfumato.models.margins.table import Places, Table, along_all, independent
+from sfumato.models.margins.joining import join_products, join_sums, rounded_up
+from sfumato.models.margins.shrinkage import SPREADS, Directions, fit_margins
+from sfumato.models.margins.table import Noisy, Places, Table, along_all, independent, pooled
 
 FINEST = 2**20  # parts of a spread that a file keeps
 
@@ -121,7 +137,7 @@ class Spreads:
 
 
 def in_parts(spread: float) -> int:
-    """Spread in whole parts of `FINEST`, at least 1, as 0 marks a table with cells."""
+    """Round the spread of errors to a whole number of 1 / FINEST, at least 1: in files 0 means that cells are kept."""
     return max(1, round(spread * FINEST))
 
 
@@ -132,8 +148,10 @@ def _in_parts(spread: float) -> float:
 
 LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
 MEASURED = 3  # those of which contrasts of pairs are measured
-FALL = 4.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
+FINE = 2  # level of eighths, from which errors of blocks have the size that the check measures
+FALL = 2.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
 ROUNDS = 12  # of bringing a table to its contrasts, at most
+STEPS = 2  # of Gauss-Newton towards the strength of a dependence
 AT_ONCE = 2**16  # cells of tables that are changed together
 MOST_CHANGE = 4.0  # by which a block's rows are multiplied in one round at most
 FINER = 8.0  # by which the spread of single cells is smaller than that of quarters, where only these were seen
@@ -165,28 +183,50 @@ def halved(margin: Floats, levels: int = LEVELS, *, by_rows: bool = False) -> li
     return [np.asarray(np.unique(each, return_inverse=True)[1], dtype=np.int64) for each in places]
 
 
-def ends_of(measure: Floats, ordered: bool) -> Floats:
-    """Measure tilted towards both ends of an ordered axis, sum 1: times the squared distance from its middle.
+def first_component(table: Floats) -> tuple[Floats, Floats]:
+    """First singular component of a two-way table less the product of its margins, left and right (power iteration).
 
-    A dependence that is missed, such as a correlation that was shrunk, is off most where both axes are at an end.
+    The left factor has length 1. Empty cells of the table are left out; both are 0 where only rounding is left.
 
-    >>> ends_of(np.full(4, 0.25), True).tolist(), ends_of(np.array([1.0]), True).tolist()
-    ([0.45, 0.05, 0.05, 0.45], [1.0])
+    >>> [each.round(3).tolist() for each in first_component(np.array([[4.0, 1.0, 2.0], [1.0, 4.0, 2.0]]))]
+    [[0.707, -0.707], [2.121, -2.121, 0.0]]
     """
-    tilted = measure * (2.0 * np.cumsum(measure) - measure - 1.0) ** 2
-    return np.asarray(tilted / tilted.sum()) if ordered and tilted.sum() > 0 else measure
+    total = float(table.sum())
+    off = table - np.where(table > 0.0, independent([table.sum(axis=1), table.sum(axis=0)], total), 0.0)
+    off[np.abs(off) <= LEAST * total] = 0.0
+    right = off[int(np.argmax(np.square(off).sum(axis=1)))]
+    left: Floats = np.zeros(len(off))
+    for _ in range(ROUNDS):
+        left = off @ right
+        left = left / max(float(np.linalg.norm(left)), 1e-300)
+        right = left @ off
+    return left, right
 
 
-def sizes_of(rows: Floats, measures: Sequence[Floats], ends: Sequence[Floats], total: float) -> Floats:
+def shape_of(measures: Sequence[Floats], table: Floats | None) -> list[Floats]:
+    """Measures of both axes tilted to where a pair depends on each other most, each of sum 1 (`first_component`).
+
+    A dependence that was shrunk or blurred is off most there.
+    """
+    shapes = list(measures) if table is None else [np.abs(each) for each in first_component(table)]
+    return [each / each.sum() if each.sum() > 0.0 else own for each, own in zip(shapes, measures, strict=True)]
+
+
+def sizes_of(rows: Floats, measures: Sequence[Floats], shapes: Sequence[Floats], total: float) -> Floats:
     """Size of cells or blocks with which error variances grow.
 
-    Five twelfths rows, five the product of the axes' measures, two that of measures tilted to their ends (`ends_of`).
+    Five twelfths rows, five the product of the axes' measures, two that of measures tilted to where the axes depend on
+    each other (`shape_of`).
 
     >>> halves, last = [np.array([0.5, 0.5])] * 2, [np.array([0.0, 1.0])] * 2
     >>> sizes_of(np.array([[12.0, 0.0], [0.0, 0.0]]), halves, last, 12.0).tolist()
     [[6.25, 1.25], [1.25, 3.25]]
     """
-    even, tilted = (independent([total * each for each in parts], total) for parts in (measures, ends))
+    return mixed_sizes(rows, *(independent([total * each for each in parts], total) for parts in (measures, shapes)))
+
+
+def mixed_sizes(rows: Floats, even: Floats, tilted: Floats) -> Floats:
+    """Sizes (`sizes_of`) from rows, the product of measures, and that of tilted ones, in rows all three."""
     return np.asarray((5.0 * (rows + even) + 2.0 * tilted) / 12.0)
 
 
@@ -220,7 +260,7 @@ class Haar:
 
     @cached_property
     def classes(self) -> Codes:
-        """Class of every value, (values,): values that all contrasts give the same signs are told apart by none."""
+        """Class of every value, (values,): values with equal signs in all contrasts form one class."""
         return np.asarray(np.unique(self.signs, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
 
     @cached_property
@@ -323,17 +363,14 @@ def _largest_gain(worth: Floats, sizes: Floats, noise: Floats) -> int:
 
 
 def corrected(
-    tables: Mapping[Places, Table],
-    contrasts: Mapping[Places, Contrasts],
-    told: Collection[Places],
-    ordered: Sequence[bool],
+    tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts], told: Collection[Places]
 ) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
     """Correct pair tables by the posterior mean of their measured contrasts; return tables and remaining spreads.
 
-    told: pairs of which cells were measured. Their error sizes are learned apart from those of other pairs. ordered: of
-    every attribute, whether its values have an order.
+    told: pairs of which cells were measured. Their error sizes are learned apart from those of other pairs.
     """
     looked = {places: item for places, item in contrasts.items() if item.noisy.size}
+    tables, unsure = _strengthened(tables, {p: item for p, item in looked.items() if p not in told})
     off = {places: item.noisy - item.of(tables[places].estimate) for places, item in looked.items()}
     claimed = {p: np.maximum(item.rows(tables[p].noise + tables[p].model), LEAST) for p, item in looked.items()}
     result, spreads, roughness = dict(tables), dict[Places, Scaled](), dict[Places, tuple[int, Floats]]()
@@ -355,8 +392,10 @@ def corrected(
         for (places, at), weights in zip(items, sizes, strict=True):
             mean, variance, noise = posterior(off[places][at], claimed[places][at], looked[places].variance, weights)
             means[places][at], left[places][at], noises[places][at] = mean, variance, noise
-            # of the finest contrasts there are, the variance for each row before it was corrected
-            before = np.array([(weights @ SIZES) * claimed[places][at].sum(), rows[places][at].sum()])
+            # Of the finest contrasts there are, the variance for each row before it was corrected. The size is a
+            # geometric mean: in an arithmetic one, sizes that noise cannot rule out outweigh all that is likely.
+            size = float(np.exp(weights @ np.log(SIZES)))
+            before = np.array([size * claimed[places][at].sum(), rows[places][at].sum()])
             finest, sums = roughness.get(places, (family, np.zeros(2)))
             roughness[places] = family, before + (sums if finest == family else 0.0)
     changes = {places: along_all([turn.T for turn in turns[places]], means[places]) for places in looked}
@@ -368,10 +407,67 @@ def corrected(
         rough = variance / max(counted, 1.0)
         model = table.model if places in told else estimate * (1.0 + rough / FINER)
         result[places] = Table(places, estimate, table.noise, model)
-        over, noise = along_all(squares, left[places]), along_all(squares, noises[places])
-        blocks = _sizes(table.estimate, [ordered[place] for place in places])
-        spreads[places] = _spread(item, table.estimate, blocks, over, noise, rough, places in told)
+        by_factor = unsure.get(places, np.zeros(item.noisy.shape))
+        over, noise = (along_all(squares, each[places]) + by_factor for each in (left, noises))
+        missed = item.of(table.estimate - estimate) + changes[places]  # what margins and empty cells did not allow
+        spreads[places] = _spread(item, table.estimate, WIDER**2 * over + missed**2, noise, rough)
     return result, spreads
+
+
+def _strengthened(
+    tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts]
+) -> tuple[dict[Places, Table], dict[Places, Floats]]:
+    """Bring what was predicted of pairs beyond products of margins to the strength that their contrasts show.
+
+    A prediction has the shape of a dependence at scales that no contrast reaches, and seldom its strength: each step
+    from column to column loses some of it, of finer shapes more. So its lift, the ratio to the product of margins, is
+    raised to a power, which strengthens fine shapes more than coarse ones (a normal copula stays one). The power is
+    fitted by generalised least squares (Gauss-Newton), with the variance of misfits where that is larger than claimed;
+    the prior of powers is learned from all pairs. Returns the tables, and variances of contrasts from its error.
+    """
+    result, unsure = dict(tables), dict[Places, Floats]()
+    for _ in range(STEPS):
+        slopes, items = dict[Places, Floats](), list[tuple[Floats, Floats, float]]()
+        for places, item in contrasts.items():
+            table, measured = result[places], item.families() < item.depth
+            slope, off = (
+                measured * each for each in (item.of(_slope(table.estimate)), item.noisy - item.of(table.estimate))
+            )
+            weights = 1.0 / (item.rows(tables[places].noise + tables[places].model) + item.variance)
+            precision = float((weights * slope**2).sum())
+            if precision > 0.0:
+                fitted = float((weights * slope * off).sum()) / precision
+                misfit = float((weights * (off - fitted * slope) ** 2).sum()) / max(int(measured.sum()) - 1, 1)
+                slopes[places] = slope
+                items.append((np.array([fitted]), np.ones(1), max(misfit, 1.0) / precision))
+        for places, of_power, sizes in zip(slopes, items, learned_sizes(items), strict=True):
+            (power,), left, _ = posterior(*of_power, sizes)
+            now = result[places].estimate
+            raised = now * np.exp(np.clip(power, -1.0, MOST_CHANGE - 1.0) * _log_lift(now))
+            estimate = fit_margins(raised, now.sum(axis=1), now.sum(axis=0))
+            result[places] = Table(places, estimate, tables[places].noise, estimate)
+            unsure[places] = left * slopes[places] ** 2
+    return result, unsure
+
+
+def _log_lift(table: Floats) -> Floats:
+    """Logarithms of the cells of a pair over the product of its margins; 0 where empty."""
+    product = independent([table.sum(axis=1), table.sum(axis=0)], float(table.sum()))
+    held = (table > 0.0) & (product > 0.0)
+    return np.log(np.where(held, table, 1.0) / np.where(held, product, 1.0))
+
+
+def _slope(table: Floats) -> Floats:
+    """Derivative of a pair by the power of its lift, margins kept (alternating projections).
+
+    >>> _slope(np.array([[3.0, 1.0], [1.0, 3.0]])).round(3).tolist()
+    [[0.824, -0.824], [-0.824, 0.824]]
+    """
+    change, margins = _log_lift(table), [np.maximum(table.sum(axis=axis, keepdims=True), LEAST) for axis in (1, 0)]
+    for _ in range(ROUNDS):
+        for axis, margin in zip((1, 0), margins, strict=True):
+            change = change - (table * change).sum(axis=axis, keepdims=True) / margin
+    return table * change
 
 
 def _kinship(*parities: Codes) -> Codes:
@@ -383,17 +479,27 @@ def _kinship(*parities: Codes) -> Codes:
 def _all_tilted(
     tables: Mapping[Places, Floats], contrasts: Mapping[Places, Contrasts], changes: Mapping[Places, Floats]
 ) -> dict[Places, Floats]:
-    """Change the contrasts of two-way tables (`_tilted`), those of one shape together."""
-    shapes: dict[tuple[int, ...], list[Places]] = {}
-    for places, table in tables.items():
-        shapes.setdefault((*table.shape, *changes[places].shape), []).append(places)
-    result: dict[Places, Floats] = {}
-    for (rows, columns, *_), members in shapes.items():
+    """Change the contrasts of two-way tables (`_tilted`), those of similar shapes together, filled up with zeros."""
+    stacks, result = defaultdict[tuple[int, int], list[Places]](list), dict[Places, Floats]()
+    for places, (rows, columns) in ((places, table.shape) for places, table in tables.items()):
+        stacks[rounded_up(rows), rounded_up(columns)].append(places)
+    for (rows, columns), members in stacks.items():
         together = max(1, AT_ONCE // (rows * columns))
         for start in range(0, len(members), together):
             some = members[start : start + together]
-            stacked, moved = (np.array([each[places] for places in some]) for each in (tables, changes))
-            result |= zip(some, _tilted(stacked, moved, [contrasts[places] for places in some]), strict=True)
+            stacked, moved = (_filled_up([each[places] for places in some]) for each in (tables, changes))
+            tilted = _tilted(stacked, moved, [contrasts[places] for places in some])
+            for places, each in zip(some, tilted, strict=True):
+                rows_held, columns_held = tables[places].shape
+                result[places] = each[:rows_held, :columns_held].copy()
+    return result
+
+
+def _filled_up(arrays: Sequence[Floats | Flags]) -> Floats:
+    """Stack arrays of several shapes, with zeros behind the shorter ones, (arrays, ...)."""
+    result = np.zeros((len(arrays), *(max(sizes) for sizes in zip(*(each.shape for each in arrays), strict=True))))
+    for index, each in enumerate(arrays):
+        result[index][tuple(slice(size) for size in each.shape)] = each
     return result
 
 
@@ -402,51 +508,53 @@ def _tilted(tables: Floats, changes: Floats, contrasts: Sequence[Contrasts]) -> 
 
     tables: (tables, values, values). changes: (tables, contrasts, contrasts).
     """
-    left, right = (np.array([item.signs[axis].signs for item in contrasts]) for axis in (0, 1))
-    across = right.transpose(0, 2, 1)
+    left, right = (_filled_up([item.signs[axis].signs for item in contrasts]) for axis in (0, 1))
+    across, back = right.transpose(0, 2, 1), left.transpose(0, 2, 1)
     rows, columns, wanted = tables.sum(axis=2), tables.sum(axis=1), left @ tables @ across + changes
-    measured = np.array([item.families() < item.depth for item in contrasts])
+    measured = _filled_up([item.families() < item.depth for item in contrasts])
+    ahead, behind = np.abs(left), np.abs(across)
+    cells = np.array([item.signs[0].signs.shape[1] * item.signs[1].signs.shape[1] for item in contrasts], dtype=float)
 
     def lacking(candidates: Floats) -> Floats:
         return np.asarray(measured * (wanted - left @ candidates @ across))
 
-    def missed(candidates: Floats) -> Floats:
-        return np.asarray(np.square(lacking(candidates)).sum(axis=(1, 2)))
+    def missed(lack: Floats) -> Floats:
+        return np.asarray(np.square(lack).sum(axis=(1, 2)))
 
     best, least = tables, np.full(len(tables), np.inf)  # some contrasts cannot be had together: a round may lead away
-    trial = tables
+    trial, lack = tables, (before := lacking(tables))
     for _ in range(ROUNDS):
-        held = np.maximum(np.abs(left) @ trial @ np.abs(across), 1.0)
-        step = left.transpose(0, 2, 1) @ (lacking(trial) / held) @ right
-        trial = fit_margins(trial * np.clip(1.0 + step, 1.0 / MOST_CHANGE, MOST_CHANGE), rows, columns, 3)
-        off = missed(trial)
+        held = np.maximum(ahead @ trial @ behind, 1.0)
+        step = back @ (lack / held) @ right
+        step += 1.0
+        trial = fit_margins(
+            trial * np.clip(step, 1.0 / MOST_CHANGE, MOST_CHANGE, out=step), rows, columns, 3, cells=cells
+        )
+        lack = lacking(trial)
+        off = missed(lack)
         best, least = np.where((off < least)[:, None, None], trial, best), np.minimum(off, least)
-    best = fit_margins(best, rows, columns)
-    return np.where((missed(best) < missed(tables))[:, None, None], best, tables)
+    best = fit_margins(best, rows, columns, cells=cells)
+    return np.where((missed(lacking(best)) < missed(before))[:, None, None], best, tables)
 
 
-def _sizes(table: Floats, ordered: Sequence[bool]) -> Floats:
+def _sizes(table: Floats) -> Floats:
     """Sizes of the cells of a two-way table (`sizes_of`)."""
     measures = [measure_of(table.sum(axis=1)), measure_of(table.sum(axis=0))]
-    ends = [ends_of(each, by_order) for each, by_order in zip(measures, ordered, strict=True)]
-    return sizes_of(table, measures, ends, float(table.sum()))
+    return sizes_of(table, measures, shape_of(measures, table), float(table.sum()))
 
 
-def _spread(
-    contrasts: Contrasts, table: Floats, sizes: Floats, left: Floats, noise: Floats, rough: float, told: bool
-) -> Scaled:
-    """Posterior variance per unit of size, by level: halves, quarters, and so on.
+def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, rough: float) -> Scaled:
+    """Error variance per unit of size, by level: halves, quarters, and so on.
 
-    sizes: of cells. left, noise: posterior variances of the contrasts, and the noise's part; 0 where not measured.
-    rough: prior variance per row of the finest contrasts that were measured. told: cells were measured; what is left is
-    then as rough at all scales, and contrasts of a level that were not measured, such as of quarters with eighths, have
-    that variance.
+    left, noise: error variances of the contrasts, and the noise's part; 0 where not measured.
+    rough: prior variance per row of the finest contrasts that were measured, as which contrasts of a level err that
+    were not, such as of quarters with eighths.
     """
-    rows, levels = np.maximum(contrasts.rows(sizes), 1.0), contrasts.finest()
+    rows, levels = np.maximum(contrasts.rows(_sizes(table)), 1.0), contrasts.finest()
     measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()
-    whole = np.where(measured, WIDER**2 * left, rough * contrasts.rows(table))
+    whole = np.where(measured, left, rough * contrasts.rows(table))
     for level in range(LEVELS):
-        here = (levels == level) & (measured | told)
+        here = levels == level
         if (measured & here).any():
             by_noise, by_both = (float(part[here].sum() / rows[here].sum()) for part in (noise, whole))
             result.append((by_noise, by_both - by_noise))
@@ -483,3 +591,172 @@ def of_three(
         contrast, spread = float((now[triple] + mean)[0]), WIDER**2 * float(left[0]) / rows[triple]
         result[triple] = OfThree(contrast, spread, float(weights @ SIZES))
     return result
+
+
+SCATTERS = np.logspace(-5, 1, 25)  # of the largest size of one row's value: what means may scatter by
+WIDER_MEANS = 3.5  # times the variance of what was assumed, as means deviate with longer tails than normal ones
+MOST_VALUES = 600  # of an attribute whose directions are looked for; the time grows with their cube
+
+
+def sums_along(
+    noisy: Mapping[Places, Noisy],
+    counts: Mapping[Places, Floats],
+    largest: float,
+    level: float | None = None,
+    ordered: Sequence[bool] = (),
+    *,
+    as_measured: bool = False,
+) -> tuple[dict[Places, Table], Spreads]:
+    """Estimate one- and two-way tables of a measure's sums, in its steps, by shrinking noisy ones.
+
+    Returns the tables by set of axes, () for the total, and the overdispersion of sets of axes that have no table.
+    noisy: sums and their noise variance, by set of axes. counts: estimated rows, by set of axes. largest: most steps
+    that a row adds or takes away. level: the measure's centre in steps above zero, if it is never negative; then
+    multiplicative fits are tried beside additive ones. ordered: whether each axis has an order; empty: none has.
+    as_measured: one-way sums are not shrunk, as they are not nearly in proportion to the counts.
+    """
+    total, variance = pooled(list(noisy.items()), ())
+    rows = max(float(counts[()]), 1.0)
+    tables: dict[Places, Table] = {(): Table((), np.asarray(total), np.asarray(variance), np.zeros(()))}
+    axes = sorted({place for places in noisy for place in places})
+    along = {axis: _AxisPrior.of(counts[axis,], ordered=bool(ordered) and ordered[axis]) for axis in axes}
+    for axis in axes:
+        sums, variance = pooled(list(noisy.items()), (axis,))
+        estimate, errors = sums, [np.full(len(sums), variance), np.zeros(len(sums))]
+        if not as_measured:
+            guess = along[axis].share * float(np.clip(total, -largest * rows, largest * rows))
+            estimate, *errors = _drawn(guess, sums, variance, [along[axis]], rows * largest)
+        lacking = (float(total) - float(estimate.sum())) / len(estimate)
+        tables[axis,] = Table((axis,), estimate + lacking, *errors)
+    pairs: list[Places] = sorted(places for places in noisy if len(places) == 2)
+    alone: dict[Places, dict[Places, Floats]] = {p: {(k,): tables[p[k],].estimate for k in (0, 1)} for p in pairs}
+    ways = [{p: join_sums(counts[p], alone[p]) for p in pairs}]
+    if level is not None:
+        ways.append({p: join_products(counts[p], alone[p], level) for p in pairs})
+    fits = [_best_spread([(way[p], *noisy[p], counts[p]) for p in pairs], (largest * SCATTERS) ** 2) for way in ways]
+    belief = np.exp(np.array([likelihood for likelihood, _ in fits]) - max(fits)[0])
+    belief /= belief.sum()
+    for first, second in pairs:
+        guesses = np.array([way[first, second] for way in ways])
+        guess = np.tensordot(belief, guesses, axes=1)
+        apart = [sqrt(each) * (one - guess) for each, one in zip(belief, guesses, strict=True)]
+        shrunk = _drawn(guess, *noisy[first, second], [along[first], along[second]], rows * largest, apart)
+        tables[first, second] = Table((first, second), *shrunk)
+    return tables, Spreads((0.0, WIDER_MEANS * max(fits)[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _AxisPrior:
+    """An axis: share of the rows by value (values,), directions of its means, and the usual queries along it."""
+
+    share: Floats
+    directions: Directions
+    asked: UsualQueries
+
+    @classmethod
+    def of(cls, rows: Floats, *, ordered: bool) -> _AxisPrior:
+        """Axis from its counts (values,)."""
+        positive = np.maximum(rows, 0.0)
+        share = positive / max(float(positive.sum()), 1.0)
+        smooth = ordered and len(rows) <= MOST_VALUES
+        alone = Directions(np.zeros(len(rows)), np.eye(len(rows)))  # every value its own direction
+        directions = Directions.of(share, smooth) if len(rows) <= MOST_VALUES else alone
+        return cls(share, directions, UsualQueries.of(directions, share, ordered=smooth))
+
+
+def _drawn(
+    guess: Floats, sums: Floats, variance: float, along: Sequence[_AxisPrior], size: float, apart: Sequence[Floats] = ()
+) -> tuple[Floats, Floats, Floats]:
+    """Shrink sums towards a guess whose margins they keep; return estimate, noise variances and model variances.
+
+    size: scale of the sums. apart: deviations of alternative guesses, each times the root of its probability.
+    """
+    if not all(len(axis.directions.sizes) for axis in along):  # an attribute with one value
+        return guess, np.zeros(guess.shape), np.zeros(guess.shape)
+    vectors = [axis.directions.vectors for axis in along]
+    transposed = [basis.T for basis in vectors]
+    off = along_all(transposed, sums - guess)
+    sizes = reduce(np.add.outer, [axis.directions.sizes for axis in along])
+    trust, left = _sums_posterior(off, sizes + 2.0 * np.log(size), variance)
+    for other in apart:
+        left = left + ((1.0 - trust) * along_all(transposed, other)) ** 2
+    single = along_all([basis**2 for basis in vectors], left)
+    single = single * together(left, single, *(axis.asked for axis in along))
+    noise = np.minimum(single, variance)
+    return guess + along_all(vectors, trust * off), noise, single - noise
+
+
+def _sums_posterior(off: Floats, sizes: Floats, variance: float) -> tuple[Floats, Floats]:
+    """Posterior weights (trust in the measured value) and variances of coefficients.
+
+    off: deviations from the prior mean. sizes: log prior variances up to a common factor, which is averaged over by
+    likelihood. variance: of the noise.
+    """
+    spreads = np.exp(SPREADS.reshape(-1, *[1] * off.ndim) + sizes)
+    expected = spreads + variance
+    logs = -0.5 * (np.log(expected) + off**2 / expected).reshape(len(SPREADS), -1).sum(axis=1)
+    belief = np.exp(logs - logs.max())
+    belief = (belief / belief.sum()).reshape(-1, *[1] * off.ndim)
+    trusts = spreads / expected
+    trust = (belief * trusts).sum(axis=0)
+    between = ((belief * trusts**2).sum(axis=0) - trust**2) * off**2
+    return trust, variance * trust + np.maximum(between, 0.0)
+
+
+def _best_spread(tables: Sequence[tuple[Floats, Floats, float, Floats]], scales: Floats) -> tuple[float, float]:
+    """Maximum likelihood over a scale of prior variances: (log likelihood, scale).
+
+    tables: (guess, noisy sums, noise variance, array to which prior variances are proportional) of each.
+    """
+    if not tables:
+        return 0.0, float(scales[0])
+
+    def log_likelihood(scale: float) -> float:
+        spreads = ((noisy - guess, variance + scale * size) for guess, noisy, variance, size in tables)
+        return -0.5 * sum(float((np.log(spread) + off**2 / spread).sum()) for off, spread in spreads)
+
+    return max((log_likelihood(scale), float(scale)) for scale in scales)
+
+
+@dataclass(frozen=True, eq=False)
+class UsualQueries:
+    """Sums of squared weights over the usual queries of an axis.
+
+    on_directions: (directions,). on_values: (values,), weights less their share of a total.
+
+    >>> flat = Directions(np.zeros(1), np.array([[1.0], [-1.0]]) / np.sqrt(2))
+    >>> UsualQueries.of(flat, np.array([0.5, 0.5]), ordered=False)  # either value
+    UsualQueries(on_directions=array([1.]), on_values=array([0.5, 0.5]))
+    """
+
+    on_directions: Floats
+    on_values: Floats
+
+    @classmethod
+    def of(cls, along: Directions, share: Floats, *, ordered: bool) -> UsualQueries:
+        """All ranges of an ordered axis, or all single values; share: (values,), of the rows."""
+        size = len(share)
+        if not ordered:
+            return cls((along.vectors**2).sum(axis=0), 1.0 - 2.0 * share + (share**2).sum())
+        below = np.vstack([np.zeros(along.vectors.shape[1]), along.vectors.cumsum(axis=0)])
+        rows, place = np.concatenate([[0.0], share.cumsum()]), np.arange(size)
+        inside = (place + 1) * (rows.sum() - rows[:-1].cumsum()) - (size - place) * rows[:-1].cumsum()
+        on_values = _of_ranges(rows) + (place + 1) * (size - place) - 2.0 * inside
+        return cls(np.array([_of_ranges(each) for each in below.T]), on_values)
+
+
+def _of_ranges(below: Floats) -> float:
+    """Sum over all ranges of their squared content; below: (values + 1,), cumulative content."""
+    return float(len(below) * (below**2).sum() - below.sum() ** 2)
+
+
+def together(left: Floats, single: Floats, *asked: UsualQueries) -> float:
+    """Ratio of the mean variance of the usual queries to that from independent cells; at least 1.
+
+    left: posterior variances by direction; single: variances by cell. At most the number of cells, as if all erred
+    alike.
+    """
+    truly, apart = left, single
+    for each in asked:
+        truly, apart = each.on_directions @ truly, each.on_values @ apart
+    return min(max(1.0, float(truly) / max(float(apart), 1e-300)), float(single.size))

@@ -11,11 +11,26 @@ bounds the trust in noisy mediators.
 
 `all_pairs` makes two passes: each pair alone, then each with the first pass of all others. `larger_tables` shrinks
 tables of three attributes and more towards their maximum-entropy join, cell by cell. Own method.
+
+Pairs whose cells are mostly empty (`sparser`). Shrinkage along directions leaves noise in every cell of a pair such as
+county and state, of which most cells are empty for good. Two further models of a pair, with the same noise, are
+compared with it by marginal likelihood of the noisy cells:
+
+Functional dependency (`determined`). Every value a of one attribute goes with a single value b(a) of the other, but for
+a small share e of its rows that follow the margin q: x_ab = n_a ((1 - e) [b = b(a)] + e q_b). Posterior of b(a) with
+prior q, row by row; e by likelihood.
+
+Ratios (`by_ratios`). A cell has x = r m rows, m those of the product of margins or of other pairs' prediction, bounded
+by both margins; r is 0 or on a grid, with weights learned from all cells of the pair (EM; a nonparametric maximum
+likelihood prior, Kiefer and Wolfowitz 1956). Each atom scatters as independent rows do. The weights that were learned
+are paid for as by Schwarz 1978.
+
+A model replaces the shrunk estimate as far as its posterior probability goes. Own method.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import combinations
 from math import log, pi
@@ -26,9 +41,118 @@ from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
-from sfumato.models.margins.sparse import NEARLY, ODDS, Fit, by_ratios, sparser
-from sfumato.models.margins.table import Noisy, Places, Table, independent, pooled, spread_out, subsets, sum_out
-from sfumato.models.margins.zeros import fitted_with_zeros, with_zeros
+from sfumato.models.margins.table import (
+    Noisy,
+    Places,
+    Table,
+    fitted_with_zeros,
+    independent,
+    pooled,
+    spread_out,
+    subsets,
+    sum_out,
+    with_zeros,
+)
+
+RATIOS = np.logspace(-1.0, 2.0, 20)  # of a cell's rows to what margins imply, besides none
+EMPTY = 0.1  # cells that hold no rows, before any is seen
+RATIO_TRUST = 5.0  # cells that the prior of ratios is worth
+RATIO_ROUNDS = 15  # of learning the weights of ratios
+LEAKS = (0.0, 0.01, 0.03, 0.1)  # shares of rows besides a functional dependency
+ODDS = 7.0  # in logarithms, against such a model before a pair is seen: a thousand to one
+FAR = 0.5  # of the rows, that a pair which is mostly empty is from the product of its margins at least
+NEARLY = 1e-3  # of what margins imply, that an empty cell keeps: tables that contradict each other can still be joined
+SURE = 50.0  # log odds beyond which nothing changes
+LITTLE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFit:
+    """Posterior mean and variance of the cells of a pair, and the log likelihood of its noisy cells."""
+
+    estimate: Floats
+    variance: Floats
+    evidence: float
+
+
+def sparser(noisy: Noisy, shrunk: SparseFit, product: Floats, said: Sequence[Floats]) -> SparseFit:
+    """Average the shrunk estimate of a pair with the likeliest sparse model, by posterior probability.
+
+    product: table of the product of its margins. said: predictions from other pairs.
+    """
+    if float(np.abs(shrunk.estimate - product).sum()) < FAR * float(product.sum()):
+        return shrunk
+    fits = [determined(noisy, product), _turned(determined((noisy[0].T, noisy[1]), product.T))]
+    most = np.minimum(product.sum(axis=1)[:, None], product.sum(axis=0))
+    fits += [by_ratios(noisy, guess, most) for guess in (product, *said[-1:])]
+    best = max(fits, key=lambda fit: fit.evidence)
+    odds = best.evidence - ODDS - shrunk.evidence
+    if odds < -SURE / 10.0:
+        return shrunk
+    weight = float(1.0 / (1.0 + np.exp(-min(odds, SURE))))
+    apart = weight * (1.0 - weight) * (best.estimate - shrunk.estimate) ** 2
+    estimate = weight * np.maximum(best.estimate, NEARLY * product) + (1.0 - weight) * shrunk.estimate
+    variance = weight * best.variance + (1.0 - weight) * shrunk.variance + apart
+    return SparseFit(estimate, variance, best.evidence)
+
+
+def _turned(fit: SparseFit) -> SparseFit:
+    """Fit of the transposed pair, transposed back."""
+    return SparseFit(fit.estimate.T, fit.variance.T, fit.evidence)
+
+
+def determined(noisy: Noisy, product: Floats) -> SparseFit:
+    """Fit a functional dependency of the columns on the rows of a pair: one column for every row, with a small leak.
+
+    product: table of the product of its margins.
+
+    >>> fit = determined((np.array([[40.0, 3.0], [-2.0, 61.0]]), 4.0), np.array([[16.0, 24.0], [24.0, 36.0]]))
+    >>> np.round(fit.estimate).tolist()
+    [[40.0, 0.0], [0.0, 60.0]]
+    """
+    cells, noise = noisy
+    rows, share = product.sum(axis=1, keepdims=True), product.sum(axis=0) / max(float(product.sum()), LITTLE)
+    best = SparseFit(product, product, -np.inf)
+    for leak in LEAKS:
+        off, main = cells - leak * rows * share, (1.0 - leak) * rows
+        logs = np.log(np.maximum(share, LITTLE)) + (main * off - 0.5 * main**2) / noise
+        top = logs.max(axis=1, keepdims=True)
+        chances = np.exp(logs - top)
+        sums = chances.sum(axis=1, keepdims=True)
+        evidence = float((top + np.log(sums)).sum()) - 0.5 * (float(np.square(off).sum()) / noise)
+        if evidence > best.evidence:
+            chances /= sums
+            estimate = main * chances + leak * rows * share
+            best = SparseFit(estimate, main**2 * chances * (1.0 - chances) + leak * rows * share, evidence)
+    constant = 0.5 * cells.size * log(2.0 * pi * noise) + log(len(LEAKS))
+    return SparseFit(best.estimate, best.variance, best.evidence - constant)
+
+
+def by_ratios(noisy: Noisy, guess: Floats, most: Floats) -> SparseFit:
+    """Fit each cell as a ratio of a guess, 0 or on a grid, whose weights are learned from all cells of the table.
+
+    most: upper bound of every cell, by its margins.
+    """
+    cells, noise = noisy[0].reshape(-1, 1), noisy[1]
+    prior = np.exp(-0.5 * np.log2(RATIOS) ** 2)  # a factor of 2, give or take
+    prior = np.append(EMPTY, (1.0 - EMPTY) * prior / prior.sum())
+    rows = np.minimum(np.maximum(guess, 0.0).reshape(-1, 1) * np.append(0.0, RATIOS), most.reshape(-1, 1))
+    spread = noise + rows
+    logs = -0.5 * ((cells - rows) ** 2 / spread + np.log(2.0 * pi * spread))
+    top = logs.max(axis=1)
+    likely, weights = np.exp(logs - top[:, None]), prior
+    for _ in range(RATIO_ROUNDS):
+        belonging = (likely / (likely @ weights)[:, None]).sum(axis=0) * weights
+        weights = (belonging + RATIO_TRUST * prior) / (len(cells) + RATIO_TRUST)
+    sums = likely @ weights
+    learned = int((weights * len(cells) > 1.0).sum())
+    evidence = float((np.log(sums) + top).sum()) - 0.5 * learned * log(len(cells))
+    belonging = likely * weights / sums[:, None]
+    means, within = rows + rows / spread * (cells - rows), rows * noise / spread
+    estimate = np.maximum((belonging * means).sum(axis=1), 0.0)
+    variance = np.maximum((belonging * (within + means**2)).sum(axis=1) - estimate**2, 0.0)
+    return SparseFit(estimate.reshape(noisy[0].shape), variance.reshape(noisy[0].shape), evidence)
+
 
 ALONE = 0.1  # of the variance along an order that every value has by itself
 LEARNED = 0.7  # how far the directions seen in other pairs are believed against those of the order
@@ -119,7 +243,7 @@ def _or_sparse(
     """Shrunk estimate of a pair, or that of a likelier model of a table that is mostly empty."""
     if not said:  # the first pass
         return shrunk
-    dependent = Fit(shrunk.estimate, shrunk.noise + shrunk.model, pair.evidence(noisy[0] - product, prior))
+    dependent = SparseFit(shrunk.estimate, shrunk.noise + shrunk.model, pair.evidence(noisy[0] - product, prior))
     fit = sparser(noisy, dependent, product, said)
     if fit is dependent:
         return shrunk
@@ -168,7 +292,7 @@ class _Pair:
         if self.towards:
             guess = sum((weight * each for weight, each in zip(_weights(belief), self.towards, strict=True)), guess)
         spread = np.exp(belief.sum(axis=0) @ SPREADS + self.sizes)
-        trust, left = _posterior(self.measured - guess, spread, self.variance)
+        trust, left = posterior(self.measured - guess, spread, self.variance)
         rows, columns = (each.vectors for each in self.along)
         estimate = product + rows @ (guess + trust * (self.measured - guess)) @ columns.T
         if not errors:
@@ -260,15 +384,17 @@ class _Sizes:
         return np.asarray(-0.5 * (logs + squares[:, held] @ precisions.T), dtype=np.float64)
 
 
-def _posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:
+def posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:
     """Posterior weights (trust in the measured value) and variances of coefficients under scale-mixture tails.
 
     coefficients, spread: deviations from the prior mean and prior variances. variance: of the noise. The weights of the
     tails are learned by EM.
     """
     shape, tails = coefficients.shape, TAILS.astype(np.float32)[:, None]
-    ratios = (spread / variance).reshape(-1).astype(np.float32)  # in units of the noise, single precision does
-    squares = (np.square(coefficients) / variance).reshape(-1).astype(np.float32)
+    most = np.sqrt(np.finfo(np.float32).max)  # next to no noise: trusted whole, however much less it is
+    ratios, squares = (  # in units of the noise, single precision does
+        np.minimum(each / variance, most).reshape(-1).astype(np.float32) for each in (spread, np.square(coefficients))
+    )
     trusts = ratios * tails
     precisions = 1.0 / (trusts + np.float32(1.0))
     trusts *= precisions
@@ -397,17 +523,22 @@ def _small(sizes: Sequence[int]) -> list[bool]:
 
 
 def fit_margins(
-    table: Floats, rows: Floats, columns: Floats, rounds: int = FITTING_ROUNDS, possible: Flags | None = None
+    table: Floats,
+    rows: Floats,
+    columns: Floats,
+    rounds: int = FITTING_ROUNDS,
+    possible: Flags | None = None,
+    cells: Floats | None = None,
 ) -> Floats:
     """Iterative proportional fitting of two-way tables to their margins; empty where a margin is.
 
     table: (..., values, values), one or several; rows, columns: (..., values) each. possible: of one table, flags of
-    cells; the others are empty.
+    cells; the others are empty. cells: (...), numbers of those that tables are not filled up with; all by default.
     """
     if possible is not None:
         return fitted_with_zeros(table, rows, columns, possible)
-    cells = table.shape[-2] * table.shape[-1]
-    fitted: Floats = np.maximum(table, LEAST * rows.sum(axis=-1)[..., None, None] / cells)
+    least = LEAST * rows.sum(axis=-1) / (table.shape[-2] * table.shape[-1] if cells is None else cells)
+    fitted: Floats = np.maximum(table, least[..., None, None])
     left, right = (np.asarray(margin > 0.0, dtype=np.float64)[..., None] for margin in (rows, columns))
     turned = fitted.swapaxes(-1, -2)
     for _ in range(rounds):  # factors of rows and of columns alone change
@@ -428,24 +559,55 @@ def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int]) -> Iterator[list
         yield from (batch[start : start + together] for start in range(0, len(batch), together))
 
 
-def predicted_by_others(one_way: Sequence[Floats], pairs: Pairs, kin: Kin) -> list[dict[Places, Floats]]:
-    """Predict every pair from pairs of other attributes that are no kin of its own, for every ridge."""
+def predicted_anew(
+    one_way: Sequence[Floats],
+    tables: Mapping[Places, Table],
+    wanted: Collection[Places],
+    zeros: Mapping[Places, Flags],
+    kin: Kin,
+) -> dict[Places, Table]:
+    """Predict unmeasured pairs from all others, once contrasts have corrected these.
+
+    In the first prediction (`all_pairs`) all that unmeasured pairs say is missing. one_way, zeros, kin: see there.
+    """
+    small = _small([len(margin) for margin in one_way])
+    pairs: list[Places] = [places for places in tables if len(places) == 2 and all(small[place] for place in places)]
+    known, result = {places: tables[places].estimate for places in pairs}, dict[Places, Table]()
+    for places, said in predicted_by_others(one_way, known, kin, RIDGES[:1], wanted)[0].items():
+        first, second = (one_way[place] for place in places)
+        estimate = fit_margins(said, first, second, possible=zeros.get(places))
+        result[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
+    return result
+
+
+def predicted_by_others(
+    one_way: Sequence[Floats],
+    pairs: Pairs,
+    kin: Kin,
+    ridges: Sequence[float] = RIDGES,
+    wanted: Collection[Places] | None = None,
+) -> list[dict[Places, Floats]]:
+    """Predict every pair, or the wanted ones, from pairs of other attributes that are no kin of its own, by ridge."""
+    chosen = [places for places in pairs if wanted is None or places in wanted]
     of_kin: dict[frozenset[int], list[Places]] = {}
-    for a, b in pairs:
+    for a, b in chosen:
         of_kin.setdefault((kin.get(a, frozenset()) | kin.get(b, frozenset())) - {a, b}, []).append((a, b))
-    results: list[dict[Places, Floats]] = [{} for _ in RIDGES]
+    results: list[dict[Places, Floats]] = [{} for _ in ridges]
     for without, batch in of_kin.items():
         others = {places: table for places, table in pairs.items() if not without & {*places}}
-        for result, found in zip(results, mediated(one_way, others, RIDGES), strict=True):
-            result |= {places: found[places] for places in batch}
-    return [{places: result[places] for places in pairs} for result in results]
+        for result, found in zip(results, mediated(one_way, others, ridges, batch), strict=True):
+            result.update(found)
+    return [{places: result[places] for places in chosen} for result in results]
 
 
-def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -> list[dict[Places, Floats]]:
-    """Predict every pair linearly from all other pairs; ridges: each added to the diagonal of the matrix of all pairs.
+def mediated(
+    one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float], wanted: Sequence[Places] | None = None
+) -> list[dict[Places, Floats]]:
+    """Predict every pair, or the wanted ones, linearly from all other pairs.
 
-    One eigendecomposition serves all ridges.
+    ridges: each added to the diagonal of the matrix of all pairs. One eigendecomposition serves all.
     """
+    wanted = list(pairs) if wanted is None else wanted
     total = float(one_way[0].sum())
     axes = sorted({axis for places in pairs for axis in places})
     if not axes:
@@ -470,14 +632,14 @@ def mediated(one_way: Sequence[Floats], pairs: Pairs, ridges: Sequence[float]) -
         inverse = scaled @ scaled.T
         alone = {axis: np.asarray(np.linalg.inv(inverse[at[axis], at[axis]]), np.float64) for axis in axes}
         result: dict[Places, Floats] = {}
-        for batch in of_one_shape(pairs, [len(margin) for margin in one_way]):
+        for batch in of_one_shape(wanted, [len(margin) for margin in one_way]):
             first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
             block = first[:, :, None], second[:, None, :]
             own = _off_diagonal(inverse, (first, second), [[alone[pair[side]] for pair in batch] for side in (0, 1)])
             explained = (whole[block] - own + expected[block]) * expected[block] * total
             rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
             result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
-        results.append({places: result[places] for places in pairs})
+        results.append({places: result[places] for places in wanted})
     return results
 
 

@@ -11,6 +11,15 @@ Corrected: noisy deviations are never truncated at zero, which the proof does no
 exceed what noise alone saves, the more the shorter it is. The totals are a posterior mean that lets runs of buckets be
 empty or alike, where the paper takes least squares over a tree made for the workload. A part of the budget measures the
 error of the result, which the paper's answers do not have.
+
+Order of cells along Hilbert's curve, in which neighbours in the list are neighbours in the grid.
+
+Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004): the bits of the coordinates are
+exchanged and flipped, highest first, until their interleaving counts along the curve. The curve runs through a cube
+whose side is a power of two; cells outside the domain are left out, and the rest keep their order.
+
+Values of a category have no neighbours, so the curve runs along the ordered attributes only, once for each combination
+of categories.
 """
 
 from __future__ import annotations
@@ -21,9 +30,8 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
-from sfumato.domain import Partition
+from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
-from sfumato.domain.hilbert import curve_order
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
@@ -36,12 +44,70 @@ from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import deviation_in_buckets
 from sfumato.models.partition.fit import PartitionFit
-from sfumato.models.partition.search import in_quarters
-from sfumato.models.partition.two_stage import places_along
+from sfumato.models.partition.search import in_quarters, places_along
 from sfumato.models.tree.fit import TreeFit, fit_tree
 from sfumato.queries import Identity, Ranges, Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
+
+
+def curve_order(domain: Domain) -> Codes:
+    """The cells of a domain along Hilbert's curve, one combination of categories after the other.
+
+    >>> from sfumato.domain import Axis
+    >>> square = Domain((Axis("x", "integer", np.arange(3.0)), Axis("y", "integer", np.arange(3.0))))
+    >>> curve_order(square).tolist()
+    [0, 1, 3, 2]
+    """
+    cells = np.arange(domain.size, dtype=np.int64)
+    block = np.zeros(domain.size, dtype=np.int64)
+    ordered = []
+    for axis in domain:
+        code = domain.codes_along(axis.name, cells)
+        if axis.ordered:
+            ordered.append(code)
+        else:
+            block = block * axis.size + code
+    if len(ordered) < 2:
+        return np.lexsort((cells, block))
+    return np.lexsort((cells, along_curve(np.stack(ordered)), block))
+
+
+def along_curve(places: Codes) -> Codes:
+    """The position on Hilbert's curve of points given by their coordinates, (axes, points).
+
+    >>> along_curve(np.array([[0, 0, 1, 1], [0, 1, 1, 0]])).tolist()
+    [0, 1, 2, 3]
+    """
+    axes = len(places)
+    bits = max(1, int(places.max(initial=0)).bit_length())
+    x = places.copy()
+    top = np.int64(1) << (bits - 1)
+    bit = top
+    while bit > 1:
+        below = bit - 1
+        for axis in range(axes):
+            set_here = (x[axis] & bit) != 0
+            exchanged = np.where(set_here, 0, (x[0] ^ x[axis]) & below)
+            x[0] ^= np.where(set_here, below, exchanged)
+            x[axis] ^= exchanged
+        bit >>= 1
+    for axis in range(1, axes):  # Gray code
+        x[axis] ^= x[axis - 1]
+    flips = np.zeros_like(x[0])
+    bit = top
+    while bit > 1:
+        flips ^= np.where((x[-1] & bit) != 0, bit - 1, 0)
+        bit >>= 1
+    x ^= flips
+    position = np.zeros_like(x[0])
+    for level in range(bits - 1, -1, -1):
+        for axis in range(axes):
+            position = (position << 1) | ((x[axis] >> level) & 1)
+    return np.asarray(position, dtype=np.int64)
+
+
+# -- dawa
 
 MOST_CELLS = 2**20  # that the kernel cuts into buckets
 

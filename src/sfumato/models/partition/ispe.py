@@ -22,8 +22,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.models.base.mechanism import Holds, Mechanism
-from sfumato.models.partition.search import grow_buckets
-from sfumato.models.partition.two_stage import MOST_CELLS, ordered_axes, release_regions
+from sfumato.models.partition.search import MOST_CELLS, grow_buckets, ordered_axes, release_regions
 from sfumato.queries import Workload
 from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema

@@ -30,8 +30,7 @@ from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.models.sums.posterior import Effects, Posterior, Seen
-from sfumato.models.sums.tables import MOST_IN_ALL, MOST_TABLES, Table, candidates
+from sfumato.models.sums.posterior import MOST_IN_ALL, MOST_TABLES, Effects, Posterior, Seen, Table, candidates
 from sfumato.queries import Stack
 
 FINE = 2**30  # variances are kept in whole multiples of 1 / FINE
@@ -237,6 +236,6 @@ def _kept(effects: Effects) -> Codes:
 
 
 def _with_numbers(tables: tuple[Table, ...], kept: Codes) -> Effects:
-    """Variance components from whole multiples of 1 / FINE."""
+    """Decode variance components that a file keeps as whole multiples of 1 / FINE."""
     *between, inside, rows, besides = (kept / FINE).tolist()
     return Effects(tables, tuple(between), inside, rows, besides)

@@ -86,6 +86,11 @@ def _spread(rows: int, count: int) -> Codes:
     return ordered[np.diff(ordered, prepend=-1) > 0]  # not by np.unique, which loads masked arrays first
 
 
+def _levels_in(levels: Codes) -> Codes:
+    """Distinct numbers of levels, ascending."""
+    return np.flatnonzero(np.bincount(levels))
+
+
 PARTS = 720_720  # that a budget is shared out in: a multiple of every number up to 16, so that even shares are even
 WIDEST = 8  # levels that one measurement may go down: parts of 1 / 256
 # Of the square of a part's rows: the mean squared error of a query that cuts it. Where a share f of its cells is cut
@@ -154,7 +159,7 @@ class Planned:
     def ranges(self, tree: BinaryTree) -> Ranges:
         """Nodes as ranges of the leaves in tree order."""
         ends = [np.empty(len(self.numbers), dtype=np.int64) for _ in range(2)]
-        for level in np.unique(self.levels):
+        for level in _levels_in(self.levels):
             here = self.levels == level
             for side in (0, 1):
                 ends[side][here] = tree.begins[level][self.numbers[here] + side]
@@ -185,12 +190,12 @@ def next_measurements(frontier: Frontier, tree: BinaryTree, geometry: Geometry, 
     deeper, times, price = _cheapest(frontier, tree, geometry, whole, pure=pure)
     higher = _joined(frontier, tree, geometry, whole, price)
     planned = []
-    for up in np.unique(higher[higher > 0]):
+    for up in _levels_in(higher[higher > 0]):
         numbers = _above(tree, level, frontier.numbers[higher == up], up)
         numbers, example = np.unique(numbers, return_index=True)
         nothing = np.zeros(len(numbers), dtype=np.int64)
         planned.append((nothing + level - up, numbers, frontier.left[higher == up][example], nothing, nothing))
-    for jump in np.unique(deeper[higher == 0]):
+    for jump in _levels_in(deeper[higher == 0]):
         mine = (deeper == jump) & (higher == 0)
         numbers, counts = tree.parts(level, frontier.numbers[mine], int(jump))
         left, share = (np.repeat(part, counts) for part in (frontier.left[mine], frontier.left[mine] // times[mine]))

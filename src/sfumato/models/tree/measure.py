@@ -72,7 +72,7 @@ def error_if_full(schema: Schema, workload: Workload, budget: Budget, *, of: Wor
     of: queries whose error is wanted; by default those of the workload that the descent is planned for.
     """
     tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
-    whole = _noise(Shares.beside_tree(schema.domain, tree, share).most, schema.privacy_unit.contributions)
+    whole = _noise(Shares.beside_tree(schema.domain, tree, share).most, schema.most_of_a_unit)
     asked = None if of is None else geometry_of(of, tree)
     unit = whole.continuous_variance
     return descent.error_if_full(tree, geometry_of(workload, tree), unit, pure=budget.is_pure, of=asked)

@@ -137,18 +137,18 @@ class Level:
 
     def mixture(self, nodes: Codes, halves: Halves) -> Mixture:
         """Likelihood of the nodes' rows as a mixture over components, from both children and the nodes' own counts."""
-        below, common = halves.together(), np.log(self.prior.components)[row_class(halves.rows)].T
+        below, common = halves.together(), np.log(self.prior.components)[halves.classes].T
         return self.evidence.observed(self.number, nodes, replace(below, log_weight=below.log_weight + common))
 
     def share(self, nodes: Codes, step: Floats | None = None) -> Floats:
         """Prior mean share of each first child, (nodes,): share of cells, trend, slice effect; step: see `foretold`."""
-        even, slices = self.evidence.even(self.number, nodes), self.evidence.tree.slices[self.number]
+        even, slices = self.evidence.even[self.number][nodes], self.evidence.tree.slices[self.number]
         share, step = even, self._step if step is None else step
         if step is not None:
             share = share + self.prior.trend * step[nodes]
         if slices is not None and self.slices is not None:
             share = share + self.slices.shift[slices[nodes]]
-        return np.where(even < 1.0, np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE), even)
+        return np.where(even < 1.0, np.minimum(np.maximum(share, LEAST_SHARE), 1.0 - LEAST_SHARE), even)
 
     def foretold(self, rows: Floats) -> Floats:
         """Excess of each first child over its share of cells, interpolated linearly between neighbours, (nodes,)."""
@@ -182,7 +182,7 @@ class Level:
         shrunk a little to the same side, and their sum by much.
         """
         least_squares = Normal(halves.mean.sum(axis=0), halves.variance.sum(axis=0)).times(own)
-        sparse = self.prior.sparse[row_class(halves.rows)]
+        sparse = self.prior.sparse[halves.classes]
         variance = np.where(sparse, np.maximum(matched.variance, LEAST_VARIANCE), least_squares.variance)
         return Normal(np.where(sparse, matched.mean, least_squares.mean), variance)
 
@@ -208,10 +208,10 @@ def upward_pass(evidence: Evidence, priors: Sequence[Hyperparameters]) -> list[L
 
 def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters]:
     """One EM step: hyperparameters of each level by its splits, or those of the level above if nothing was measured."""
-    found, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
+    result, known, tree = list[Hyperparameters](), _root(evidence, levels), evidence.tree
     for level, inner in zip(levels, evidence.inner, strict=True):
         if not len(inner):
-            found.append(replace(found[-1], rows=None) if found else level.prior)
+            result.append(replace(result[-1], rows=None) if result else level.prior)
             continue
         nodes = inner[known.alive[inner] > 0.0]  # where there are very many, some whose parent was taken too
         nodes = nodes[:: max(1, -(-len(nodes) // ENOUGH))]
@@ -220,15 +220,15 @@ def learned(evidence: Evidence, levels: Sequence[Level]) -> list[Hyperparameters
             places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
             below[:, places] = values
             statistics += Statistics.of(halves, one, known.alive[some])
-        others = np.delete(np.arange(tree.nodes(level.number)), inner)
+        others = evidence.outer[level.number]
         for some, one in level.unmeasured(others[known.alive[others] > 0.0], known):
             places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
             below[:, places] = values
         said = np.where(evidence.measured[level.number], level.messages.mean, np.nan)
-        trend = _trend(level, np.where(known.alive > 0.0, known.alive * known.mean, said), found)
-        found.append(replace(statistics.learned(np.where(known.alive > 0.0, known.mean, said)), trend=trend))
+        trend = _trend(level, np.where(known.alive > 0.0, known.alive * known.mean, said), result)
+        result.append(replace(statistics.learned(np.where(known.alive > 0.0, known.mean, said)), trend=trend))
         known = Known(*below)
-    return found
+    return result
 
 
 def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
@@ -237,7 +237,7 @@ def downward_pass(evidence: Evidence, levels: Sequence[Level]) -> Posterior:
     known = root
     for level, inner in zip(levels, evidence.inner, strict=True):
         below, own = np.zeros((3, tree.nodes(level.number + 1))), np.empty((3, tree.nodes(level.number)))
-        others = level.unmeasured(np.delete(np.arange(tree.nodes(level.number)), inner), known)
+        others = level.unmeasured(evidence.outer[level.number], known)
         measured = ((some, one) for some, _, one in level.splits(inner, known))
         for some, one in chain(others, measured):
             places, values = _by_half(tree.pair(level.number, some), known.alive[some], one)
@@ -269,16 +269,14 @@ def _slice_shares(level: Level) -> SliceShares | None:
 def _trend(level: Level, rows: Floats, above: Sequence[Hyperparameters]) -> float:
     """Regression factor of observed excess shares on those interpolated between neighbours; rows: of the nodes."""
     nodes, halves = _both_measured(level)
-    even = level.evidence.even(level.number, nodes)
+    even = level.evidence.even[level.number][nodes]
     return factor(level.foretold(rows)[nodes], even, halves, above[-1].trend if above else 0.0)
 
 
-def _both_measured(level: Level) -> tuple[Codes, Messages]:
+def _both_measured(level: Level) -> tuple[Codes, Normal]:
     """Nodes of a level with both children measured, and the messages of these children."""
-    inner = level.evidence.inner[level.number]
-    pair = level.evidence.tree.pair(level.number, inner)
-    both = level.evidence.measured[level.number + 1][pair].all(axis=0) & (pair[1] >= 0)
-    return inner[both], level.below.of_halves(pair[:, both])
+    nodes, pair = level.evidence.both[level.number]
+    return nodes, Normal(level.below.mean[pair], level.below.variance[pair])
 
 
 def _by_half(pair: Codes, alive: Floats, found: Split) -> tuple[Codes, Floats]:

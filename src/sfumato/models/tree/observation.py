@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, cached_property
 from math import erfc, log, log1p, pi, sqrt
 from typing import NamedTuple
 
@@ -203,7 +204,7 @@ class Evidence:
     scales: of Laplace noise, or standard deviations of Gaussian noise; inf where a node was not measured.
     zero: log-likelihood of all counts within a node's subtree if the node is empty.
     measured: whether the node or a descendant was measured.
-    inner: for each level but the last, the nodes of which a descendant was measured.
+    inner, outer: for each level but the last, the nodes of which a descendant was measured, and the others.
     """
 
     tree: BinaryTree
@@ -214,13 +215,14 @@ class Evidence:
     zero: Sequence[Floats]
     measured: Sequence[Flags]
     inner: Sequence[Codes]
+    outer: Sequence[Codes]
 
     @classmethod
     def of(
         cls, tree: BinaryTree, sizes: Codes, answers: Sequence[Floats], scales: Sequence[Floats], *, laplace: bool
     ) -> Evidence:
         """Collect the counts of a tree bottom-up; sizes: number of cells of each leaf, (leaves,)."""
-        zeros, seen, inner = list[Floats](), list[Flags](), list[Codes]()
+        zeros, seen, inner, outer = list[Floats](), list[Flags](), list[Codes](), list[Codes]()
         for level in range(tree.height, -1, -1):
             measured = np.isfinite(scales[level])
             zero = np.zeros(len(measured))
@@ -230,11 +232,12 @@ class Evidence:
                 zero += np.add.reduceat(zeros[0], starts)
                 inside = np.logical_or.reduceat(seen[0], starts)
                 inner.insert(0, np.flatnonzero(inside))
+                outer.insert(0, np.flatnonzero(~inside))
                 measured |= inside
             zeros.insert(0, zero)
             seen.insert(0, measured)
         cells = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(tree, cells, answers, scales, laplace, zeros, seen, inner)
+        return cls(tree, cells, answers, scales, laplace, zeros, seen, inner, outer)
 
     def own(self, level: int) -> Normal:
         """Normal likelihood of the nodes of a level from their own counts alone; variance UNKNOWN where unmeasured."""
@@ -245,11 +248,24 @@ class Evidence:
         """Number of cells of each node of a level, (nodes,)."""
         return np.diff(self.cells[self.tree.begins[level]]).astype(np.float64)
 
-    def even(self, level: int, nodes: Codes) -> Floats:
-        """Fraction of a node's cells that lie in its first child, (nodes,)."""
-        begins, first = self.tree.begins, self.tree.halves[level][nodes]
-        low, high = self.cells[begins[level][nodes]], self.cells[begins[level][nodes + 1]]
-        return np.asarray((self.cells[begins[level + 1][first + 1]] - low) / (high - low))
+    @cached_property
+    def even(self) -> list[Floats]:
+        """Fraction of each node's cells that lie in its first child, by level but the last."""
+        result = list[Floats]()
+        for begins, below, halves in zip(self.tree.begins, self.tree.begins[1:], self.tree.halves, strict=False):
+            ends = self.cells[begins]
+            result.append((self.cells[below[halves[:-1] + 1]] - ends[:-1]) / (ends[1:] - ends[:-1]))
+        return result
+
+    @cached_property
+    def both(self) -> list[tuple[Codes, Codes]]:
+        """Nodes with both children measured, and these children (2, nodes), by level but the last."""
+        result = list[tuple[Codes, Codes]]()
+        for level, inner in enumerate(self.inner):
+            pair = self.tree.pair(level, inner)
+            both = self.measured[level + 1][pair].all(axis=0) & (pair[1] >= 0)
+            result.append((inner[both], pair[:, both]))
+        return result
 
     def observed(self, level: int, nodes: Codes, mixture: Mixture) -> Mixture:
         """Update a mixture by the nodes' own noisy counts, where there are any."""
@@ -410,6 +426,12 @@ def total_of_all(by_prior: Total, by_squares: Total, unbiased: Total) -> tuple[f
     return whole, squared_error(whole, by_prior, unbiased)
 
 
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    """Points and weights of Gauss and Legendre's rule."""
+    return np.polynomial.legendre.leggauss(64)
+
+
 def squared_error(whole: float, efficient: Total, unbiased: Total) -> float:
     """Mean squared error of a total, from an efficient estimate that may be biased and an unbiased one.
 
@@ -421,7 +443,7 @@ def squared_error(whole: float, efficient: Total, unbiased: Total) -> float:
     apart, scale = efficient.mean - unbiased.mean, unbiased.noise - efficient.noise
     if scale <= LEAST_VARIANCE:
         return max(efficient.noise, LEAST_VARIANCE)
-    points, weights = np.polynomial.legendre.leggauss(64)
+    points, weights = _quadrature()
     k = (1.0 - ((points + 1.0) / 2.0) ** 4) ** 2  # denser near 1
     likely = weights * (points + 1.0) ** 3 * np.exp((k - k.max()) * apart**2 / (2.0 * scale))
     likely /= likely.sum()

@@ -17,7 +17,7 @@ cells in the first child and is shifted by two estimates:
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -141,6 +141,11 @@ class Halves(Normal):
         return np.asarray((chances[EVEN:] * rows[EVEN:] * (1.0 - self._kept * self._precision)).sum(axis=0))
 
     @cached_property
+    def classes(self) -> Codes:
+        """Size class of each node by its number of rows, (nodes,): prior weights are learned by class."""
+        return row_class(self.rows)
+
+    @cached_property
     def _sizes(self) -> Floats:
         """Prior variance of d, for the proportional components, (components - EVEN, nodes)."""
         return np.asarray(UNEVEN[EVEN:, None] * (self.rows**2 * self.share * (1.0 - self.share)))
@@ -183,16 +188,11 @@ def split(halves: Halves, mixture: Mixture, known: Normal, below: Normal) -> Spl
     )
 
 
-@cache
-def _others(empty: int) -> Codes:
-    """Indices of all components but one."""
-    return np.delete(np.arange(COMPONENTS), empty)
-
-
 def _without(given: Components, empty: int, values: Floats) -> Floats:
     """Sum over all components but one of probability times value, (nodes,)."""
-    others = _others(empty)
-    return np.asarray((given.chances[others] * values[others]).sum(axis=0))
+    weighed = given.chances * values
+    weighed[empty] = 0.0
+    return np.asarray(weighed.sum(axis=0))
 
 
 PRIOR_COUNT = 1.0  # nodes' worth of belief in each component, on every level
@@ -251,14 +251,14 @@ class Statistics:
     @classmethod
     def of(cls, halves: Halves, posterior: Split, alive: Floats) -> Statistics:
         """E-step contribution of some nodes; alive: probability that each is not empty, (nodes,)."""
-        classes, chances = row_class(halves.rows), posterior.chances * alive
-        components = np.zeros((CLASSES, COMPONENTS))
-        for column, weights in enumerate(chances):
-            components[:, column] = np.bincount(classes, weights, CLASSES)
+        classes, chances = halves.classes, posterior.chances * alive
+        cells = classes * COMPONENTS + np.arange(COMPONENTS)[:, None]
+        components = np.bincount(cells.reshape(-1), chances.reshape(-1), CLASSES * COMPONENTS).astype(np.float64)
         filled = np.bincount(classes, alive * posterior.alive.mean(axis=0), CLASSES).astype(np.float64)
         few = np.zeros(len(FEW))
         few[: len(halves.few.chances)] = np.einsum("khi,hi->k", halves.few.chances, chances[[FIRST_FEW, SECOND_FEW]])
-        return cls(components, filled, np.bincount(classes, minlength=CLASSES).astype(np.float64), few)
+        nodes = np.bincount(classes, minlength=CLASSES).astype(np.float64)
+        return cls(components.reshape(CLASSES, COMPONENTS), filled, nodes, few)
 
     def __add__(self, other: Statistics) -> Statistics:
         both = zip(vars(self).values(), vars(other).values(), strict=True)
@@ -270,8 +270,8 @@ class Statistics:
         rows: current estimates of the nodes' rows, (nodes,).
         """
         seen = self.components.copy()
-        for pair in ([FIRST_EMPTY, SECOND_EMPTY], [FIRST_FEW, SECOND_FEW]):
-            seen[:, pair] = seen[:, pair].mean(axis=1, keepdims=True)
+        for first, second in ((FIRST_EMPTY, SECOND_EMPTY), (FIRST_FEW, SECOND_FEW)):
+            seen[:, first] = seen[:, second] = (seen[:, first] + seen[:, second]) / 2.0
         everywhere = seen.sum(axis=0)
         common = (everywhere + PRIOR_COUNT) / (everywhere.sum() + COMPONENTS * PRIOR_COUNT)
         near = seen.copy()  # classes are cut at round numbers, so that neighbours count half
@@ -292,7 +292,7 @@ class SliceShares:
 
 def row_class(rows: Floats) -> Codes:
     """Class of a number of rows: the integer part of its logarithm to base four."""
-    return np.clip(np.log2(np.maximum(rows, 1.0)) / 2, 0, CLASSES - 1).astype(np.int64)
+    return np.minimum(np.log2(np.maximum(rows, 1.0)) / 2, CLASSES - 1).astype(np.int64)
 
 
 def slice_shares(slices: Codes, even: Floats, halves: Normal, count: int) -> SliceShares:
@@ -345,15 +345,17 @@ def steps(grid: Codes, rows: Floats, cells: Floats) -> Floats:
     grid: node numbers, a row for each position along the attribute that is cut. rows: of every node, nan where unknown.
     cells: number of cells of every node.
     """
-    density = np.maximum(rows, 0.0)[grid] / cells[grid]
-    rises = np.diff(density, axis=0)
+    inside = cells[grid]
+    density = np.maximum(rows, 0.0)[grid] / inside
+    rises = density[1:] - density[:-1]
     nothing = np.full((1, grid.shape[1]), np.nan)
     before, after = np.concatenate([nothing, rises]), np.concatenate([rises, nothing])
     before, after = np.where(np.isnan(before), after, before), np.where(np.isnan(after), before, after)
     excess = np.empty(len(rows))
     # A line that rises by s from node to node has s / 4 more in the middle of one half than in the middle of the node.
-    excess[grid] = -(before + after) / 2.0 / 8.0 / np.maximum(density, 1.0 / cells[grid])
-    return np.clip(np.nan_to_num(excess), -STEEPEST, STEEPEST)
+    excess[grid] = -(before + after) / 2.0 / 8.0 / np.maximum(density, 1.0 / inside)
+    excess[np.isnan(excess)] = 0.0
+    return np.minimum(np.maximum(excess, -STEEPEST), STEEPEST)
 
 
 def factor(step: Floats, even: Floats, halves: Normal, above: float) -> float:

@@ -1,4 +1,4 @@
-"""Multiplicative-weights update of a distribution over cells, and the steps that mwem and pmw share.
+"""Multiplicative weights over cells: MWEM and PMW, which learn from the queries that an estimate answers worst.
 
 Update (Hardt, Ligett, McSherry, NIPS 2012, figure 1): for a query row a with noisy answer y and an estimate x of total
 N, x_c <- x_c exp(a_c (y - a . x) / 2N), renormalised to N, with several passes over all answers. The paper's entries
@@ -7,13 +7,26 @@ are clipped to the nearest possible one.
 
 No noise tells the error of the estimate where no query was measured; so a tenth of the budget measures the misfit over
 the workload and by kind of query, and intervals are calibrated to it.
+
+MWEM (Hardt, Ligett, McSherry, A simple and practical algorithm for differentially private data release, NIPS 2012):
+queries chosen by the exponential mechanism. Corrected: the paper takes the number of rows as known; here it is
+measured. The complement of a measured query adds no sensitivity, so it is measured along with it at no cost. The paper
+publishes the mean of all rounds' estimates; with its own improvement, several passes over all answers, the last
+estimate is better and is what is published.
+
+PMW (Hardt, Rothblum, A multiplicative weights mechanism for privacy-preserving data analysis, FOCS 2010): queries
+chosen by the sparse vector technique. Corrected: they take the number of rows as known; here it is measured. Queries
+come from the workload, in its order, since a release is made once; where no misfit exceeds the threshold any more, it
+is halved and the queries are gone through again, so that the whole budget is of use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import gcd, isqrt
+from fractions import Fraction
+from math import ceil, gcd, isqrt, log
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +38,18 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.base.mechanism import Work
+from sfumato.models.base.measure_and_fit import plain_cells
+from sfumato.models.base.mechanism import Forecast, Holds, Lab, Limit, Mechanism, Work
 from sfumato.models.calibration.families import MeasuredShape
-from sfumato.models.calibration.first_stage import Counted
+from sfumato.models.calibration.first_stage import Counted, counted_beside_shape
 from sfumato.models.calibration.fit import EMPTY
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import allow_for_noise, deviation_of_shape
 from sfumato.models.linear.fit import LinearFit
 from sfumato.models.weights.fit import ScaledShape
-from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload
+from sfumato.queries import Identity, Queries, Selected, Stack, Weighted, Workload, default_workload
 from sfumato.queries.workload import GOLDEN
+from sfumato.releases.contents.cube import Cube
 from sfumato.schema import Schema
 
 WRITTEN_OUT = 2**24  # entries of all rows together, up to which they are kept between passes
@@ -154,7 +169,7 @@ def shaping_work(most: int, how: Learning) -> Work:
 
     def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
         cells, share = schema.domain.size, budget.split(*schema.weights.values())[0]
-        rounds = rounds_for(rows, share, schema.privacy_unit.contributions, cells, how)
+        rounds = rounds_for(rows, share, schema.most_of_a_unit, cells, how)
         return (rounds + 1) * (rounds * how.passes * (A_STEP + cells) + AN_ANSWER * _answers(sampled(workload, most)))
 
     return work
@@ -224,3 +239,159 @@ def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
     if workload is not None and not workload.queries.integral:
         return "the workload has weights that are not whole numbers; hierarchical and matrix take any weights"
     return None
+
+
+Rounds = Callable[[Curator, Queries, Floats, Sequence[Budget]], tuple[Floats, Fraction]]
+
+
+def _learned(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload | None,
+    settings: Learning,
+    most: int,
+    rounds: Rounds,
+) -> Cube:
+    """Publish a multiplicative-weights fit to the queries that `rounds` finds among at most `most`.
+
+    budget: split by weight over the count and the measures, which get noise on every cell. The count's share goes to
+    one-way marginals where these pay, to the total, to measuring the error of the result, and the rest evenly to the
+    rounds. What these leave unspent measures the error as well.
+    """
+    workload = workload or default_workload(schema.domain)
+    queries = sampled(workload, most)
+    for_count, *for_measures = budget.split(*schema.weights.values())
+    counted, for_learning = counted_beside_shape(curator, for_count)
+    for_total, for_rounds, for_misfit = for_learning.split(*settings.shares)
+    total = measure_total(curator, for_total)
+    x_hat, k = even_start(total, curator.domain.size), curator.charge.contributions
+    number = rounds_for(float(total.estimate[0]), for_count, k, curator.domain.size, settings)
+    x_hat, unspent = rounds(curator, queries, x_hat, for_rounds.evenly(number))
+    for_misfit = Budget.pure((for_misfit.epsilon or 0) + unspent)
+    count = shaped_fit(curator, total, x_hat, workload, for_misfit, for_count, counted)
+    return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
+
+
+def _mechanism(name: str, summary: str, paper: str, run: Any, most: int, settings: Learning, limit: float) -> Mechanism:
+    """Mechanism that learns from at most `most` queries. limit: share of its intervals that sparse tables may miss."""
+    return Mechanism(
+        name=name,
+        summary=summary,
+        paper=paper,
+        run=run,
+        refuses=shape_refuses,
+        holds=Holds(most_cells=MOST_CELLS),
+        forecast=Forecast(checks_itself=True, work=shaping_work(most, settings)),
+        lab=Lab(known_limits=(Limit("sparse", "cell", limit),)),
+    )
+
+
+# -- mwem
+
+
+@dataclass(frozen=True)
+class Candidates(Learning):
+    """Settings of MWEM, chosen by judgement.
+
+    most_candidates: queries that the exponential mechanism chooses from; more are closer to the whole workload and
+    slower.
+    """
+
+    most_candidates: int = 2**16
+
+
+CANDIDATES = Candidates()
+
+
+def mwem(
+    curator: Curator,
+    schema: Schema,
+    budget: Budget,
+    workload: Workload | None = None,
+    *,
+    settings: Candidates = CANDIDATES,
+) -> Cube:
+    """Publish a multiplicative-weights fit, round by round, to the query with the largest misfit."""
+
+    def rounds(curator: Curator, queries: Queries, x_hat: Floats, shares: Sequence[Budget]) -> tuple[Floats, Fraction]:
+        seen: list[Measurement] = []
+        for share in shares:
+            to_select, to_measure = share.split(1, 1)
+            worst = curator.select(misfit_of(queries, x_hat), to_select)
+            seen.append(curator.measure(with_rest(queries.row(worst)), to_measure))
+            x_hat = learn(x_hat, seen, settings)
+        return x_hat, Fraction(0)
+
+    return _learned(curator, schema, budget, workload, settings, settings.most_candidates, rounds)
+
+
+MWEM = _mechanism(
+    "mwem",
+    "learns a table from the queries it answers worst",
+    "Hardt, Ligett, McSherry 2012",
+    mwem,
+    CANDIDATES.most_candidates,
+    CANDIDATES,
+    0.20,
+)
+
+
+# -- pmw
+
+
+@dataclass(frozen=True)
+class Stream(Learning):
+    """Settings of PMW, chosen by judgement.
+
+    most_queries: number of queries in the stream; each adds noise to the search, so fewer are found more surely.
+    patience: first threshold, in noise scales of the search times the log of the number of queries; a higher one
+    corrects fewer queries at first, and is halved later.
+    """
+
+    most_queries: int = 2**12
+    patience: int = 4
+
+
+STREAM = Stream()
+
+
+def pmw(
+    curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, settings: Stream = STREAM
+) -> Cube:
+    """Publish a multiplicative-weights fit to the queries whose misfit exceeds a threshold.
+
+    Half of each round's budget finds the next query above the threshold (sparse vector), half measures it.
+    """
+
+    def rounds(curator: Curator, queries: Queries, x_hat: Floats, shares: Sequence[Budget]) -> tuple[Floats, Fraction]:
+        to_find, to_measure = shares[0].split(1, 1)
+        threshold = search_noise(to_find, queries.rows, curator.charge.contributions, settings)
+        seen: list[Measurement] = []
+        start, unspent = 0, Fraction(0)
+        for _ in shares:
+            bad = curator.first_above(misfit_of(queries, x_hat), threshold, to_find, start=start)
+            if bad is None:
+                threshold, start = max(1, threshold // 2), 0
+                unspent += to_measure.epsilon or 0
+                continue
+            seen.append(curator.measure(with_rest(queries.row(bad)), to_measure))
+            x_hat = learn(x_hat, seen, settings)
+            start = bad + 1
+        return x_hat, unspent
+
+    return _learned(curator, schema, budget, workload, settings, settings.most_queries, rounds)
+
+
+def search_noise(budget: Budget, queries: int, contributions: int, settings: Stream = STREAM) -> int:
+    """Starting threshold of the search for a misfit: patience * contributions / epsilon * log(queries).
+
+    That is the order of the largest noise of so many comparisons.
+    """
+    assert budget.epsilon is not None  # noqa: S101 (pure epsilon only)
+    return ceil(settings.patience * contributions / float(budget.epsilon) * log(max(2, queries)))
+
+
+PMW = _mechanism(
+    "pmw", "corrects a table where it is off", "Hardt, Rothblum 2010", pmw, STREAM.most_queries, STREAM, 0.61
+)

@@ -22,23 +22,40 @@ from sfumato.domain.values import Place, ValueSet
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.releases.contents.content import ContentOfCells
-from sfumato.sql import Amount, Column, Select
+from sfumato.sql import Amount, Select
+from sfumato.sql import Column as Asked
 
 if TYPE_CHECKING:
     from sfumato.domain import Axis
     from sfumato.releases.contents.content import Content
     from sfumato.releases.release import Release
+    from sfumato.schema import Schema
+    from sfumato.schema.parts import Column
 
 OTHERS = "all others"
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Partition of an axis's cells into groups, in order. groups: cells of each. labels: name of each."""
+    """Partition of an axis's cells into groups, in order. groups: cells of each. labels: name of each.
+
+    about: what the schema says of the attribute.
+    """
 
     axis: Axis
     groups: tuple[Codes, ...]
     labels: tuple[str, ...]
+    about: Column | None = None
+
+    @property
+    def title(self) -> str:
+        """What readers call the attribute."""
+        return (self.about.label if self.about is not None else None) or self.axis.name
+
+    @property
+    def unit(self) -> str | None:
+        """What its values are in."""
+        return self.about.unit if self.about is not None else None
 
     @property
     def size(self) -> int:
@@ -116,24 +133,24 @@ def _more_days(day: int, step: int, by: str) -> int:
     return more
 
 
-def cut(axis: Axis, most: int, sizes: Floats | None = None) -> Cut:
+def cut(axis: Axis, most: int, sizes: Floats | None = None, about: Column | None = None) -> Cut:
     """Cut an axis into at most so many groups. sizes: of the cells, by which unordered values are kept or merged."""
     cells = np.arange(axis.size)
     there = np.delete(cells, axis.gaps)
     if len(there) <= most:
         labels = tuple(shown(axis.label(int(cell))) for cell in there)
-        return Cut(axis, tuple(there[place : place + 1] for place in range(len(there))), labels)
+        return Cut(axis, tuple(there[place : place + 1] for place in range(len(there))), labels, about)
     if axis.values and not axis.splits:
         order = cells if sizes is None else np.argsort(-sizes, kind="stable")
         kept, rest = np.sort(order[: most - 1]), np.sort(order[most - 1 :])
         groups = (*(kept[place : place + 1] for place in range(len(kept))), rest)
-        return Cut(axis, groups, (*(shown(axis.label(int(cell))) for cell in kept), OTHERS))
+        return Cut(axis, groups, (*(shown(axis.label(int(cell))) for cell in kept), OTHERS), about)
     wide = -(-axis.places // (most - axis.missing))
     groups = tuple(cells[start : min(start + wide, axis.places)] for start in range(0, axis.places, wide))
     labels = tuple(span(axis, int(group[0]), int(group[-1])) for group in groups)
     if axis.missing:
         groups, labels = (*groups, cells[-1:]), (*labels, shown(None))
-    return Cut(axis, groups, labels)
+    return Cut(axis, groups, labels, about)
 
 
 def shown(label: Label) -> str:
@@ -212,15 +229,16 @@ def half_width(one: Estimate) -> float:
 
 def distribution_of(release: Release, axis: Axis, confidence: float) -> Distribution | None:
     """Query the distribution of one attribute; None where the release has no such counts."""
+    about = release.schema.attributes.get(axis.name)
     try:
         if axis.size <= MOST_DRAWN:
             rows = release.marginal(axis.name, confidence=confidence).rows
             found = tuple(row[-1] for row in rows if isinstance(row[-1], Estimate))
-            whole = cut(axis, MOST_DRAWN)
+            whole = cut(axis, MOST_DRAWN, about=about)
             if len(found) != whole.size or [shown(row[0]) for row in rows] != list(whole.labels):  # type: ignore[arg-type]
                 return None
             return Distribution(whole, found)
-        cuts = cut(axis, FEWER_DRAWN if takes_long(release.content) else MOST_DRAWN)
+        cuts = cut(axis, FEWER_DRAWN if takes_long(release.content) else MOST_DRAWN, about=about)
         return Distribution(cuts, counts_of(release.content, (cuts,), confidence))
     except SfumatoError:
         return None
@@ -251,7 +269,8 @@ def _counts_by_class(
     asked = sorted(cuts, key=lambda one: one.axis.name)
     classes = {one.axis.name: one.as_asked for one in asked}
     every = Predicate.everything()
-    select = Select((Column("count", (Amount(every, None),)),), tuple(classes), every)
+    column = Asked("count", (Amount(every, None),), scale=content.schema.count_step)
+    select = Select((column,), tuple(classes), every)
     counts = [row[-1] for row in select_as(content, select, confidence, manner, classes).rows]
     index = np.arange(len(counts)).reshape([one.size for one in asked])
     own = np.ix_(*(classes[one.axis.name][[int(cells[0]) for cells in one.groups]] for one in asked))
@@ -263,16 +282,17 @@ def counts_where(
     content: Content, wheres: Sequence[Predicate], confidence: float, manner: Manner | None = None
 ) -> tuple[Estimate, ...]:
     """Count of each of some sets of rows."""
-    result = content.select_as(_counting(wheres), confidence, manner or Manner())
+    result = content.select_as(_counting(wheres, content.schema), confidence, manner or Manner())
     return tuple(number for number in result.rows[0] if isinstance(number, Estimate))
 
 
 def errors_where(content: ContentOfCells, wheres: Sequence[Predicate]) -> tuple[float, ...]:
     """Standard error of the count of each of some sets of rows, without guaranteed bounds, which do not change it."""
-    result = answer_select(_counting(wheres), content.schema, content.view, 0.95)
+    result = answer_select(_counting(wheres, content.schema), content.schema, content.view, 0.95)
     return tuple(number.stderr for number in result.rows[0] if isinstance(number, Estimate))
 
 
-def _counting(wheres: Sequence[Predicate]) -> Select:
-    columns = tuple(Column(str(place), (Amount(where, None),)) for place, where in enumerate(wheres))
+def _counting(wheres: Sequence[Predicate], schema: Schema) -> Select:
+    step = schema.count_step
+    columns = tuple(Asked(str(place), (Amount(where, None),), scale=step) for place, where in enumerate(wheres))
     return Select(columns, (), Predicate.everything())

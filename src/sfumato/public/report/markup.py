@@ -36,7 +36,10 @@ def text(of: object) -> Markup:
     >>> text('<b>"x"</b>')
     '&lt;b&gt;&quot;x&quot;&lt;/b&gt;'
     """
-    return of if isinstance(of, Markup) else Markup(escape(printable(str(of)), quote=True))
+    if isinstance(of, Markup):
+        return of
+    shown = str(of)
+    return Markup(shown if shown.isascii() and shown.isalnum() else escape(printable(shown), quote=True))
 
 
 def tag(name: str, /, *inside: Inside, **attributes: object) -> Markup:
@@ -88,13 +91,14 @@ def _flat(parts: Iterable[Inside]) -> Iterable[str]:
 
 
 def _attribute(key: str, value: object) -> str:
-    name = key.rstrip("_").replace("_", "-")
-    shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
-    return f' {name}="{text(shown)}"'
+    name = key.rstrip("_").replace("_", "-") if "_" in key else key
+    if isinstance(value, float):
+        return f' {name}="{f"{value:.2f}".rstrip("0").rstrip(".")}"'
+    return f' {name}="{text(value)}"'
 
 
 def part(anchor: str, heading: str, about: Inside, *inside: Inside) -> Markup:
-    """Section of the page. about: what a reader who looks at nothing else should know."""
+    """Section of the page. about: its message in a sentence or two."""
     return tag(
         "section",
         tag("h2", heading),

@@ -141,7 +141,7 @@ def _strongest(content: Content, looked: Sequence[tuple[Cut, Cut]]) -> list[tupl
 def _cut(one: Distribution, most: int) -> Cut:
     whole = one.cut.whole
     sizes = np.array([count.value for count in one.counts]) if whole else None
-    return cut(one.axis, most, sizes)
+    return cut(one.axis, most, sizes, one.cut.about)
 
 
 def _turned(one: Cut, other: Cut) -> tuple[Cut, Cut]:

@@ -1,13 +1,34 @@
-"""Write the HTML report of a release file: post-processing only, from queries that any reader could ask."""
+"""Write the HTML report of a release file: post-processing only, from queries that any reader could ask.
+
+Report section on how to read noisy numbers: three rules, each with examples from this release.
+
+The examples are a count that is well known, two that surely differ, two that may not, and one that noise has drowned.
+
+Report sections on single attributes (picture, verdict, table) and on the most associated pairs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import isfinite
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sfumato.public.report.markup import Markup
+from sfumato.answers.results import Estimate
+from sfumato.frozen import dataclass
+from sfumato.plain_text import printable
+from sfumato.public.report.distributions import ROUGH, Cut, Distribution, half_width
+from sfumato.public.report.maps import Chart, choropleth, numbers_of
+from sfumato.public.report.maps import card as map_card
+from sfumato.public.report.markup import Markup, folded, joined, name_of, part, shortened, table, tag, unbroken
+from sfumato.public.report.pairs import Pair
+from sfumato.public.report.pictures import bars, columns, heat_map, legend, line, percent, with_error
+
+if TYPE_CHECKING:
+    from sfumato.domain import Axis
 
 
 def report(
@@ -18,36 +39,40 @@ def report(
     require_signature: str | PathLike[str] | None = None,
     most_cells: int | None = None,
     facts: Mapping[str, str] | None = None,
+    maps: Mapping[str, str | PathLike[str]] | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> str:
     """Build the HTML page. table: of linked tables, the one that it is about. facts: for its certificate, what only
-    the curator knows. step: told each step's name.
+    the curator knows. maps: files of public boundaries (GeoJSON), by the column whose values are their areas. step:
+    told each step's name.
     """
-    from sfumato.plain_text import printable
+    from sfumato.public.boundaries import boundaries_of
     from sfumato.public.certificate.record import certificate
-    from sfumato.public.report.attributes import attributes, together
     from sfumato.public.report.distributions import distribution_of
-    from sfumato.public.report.limits import ask, certified, findings, limits, trust
+    from sfumato.public.report.maps import charts_of
     from sfumato.public.report.markup import page
-    from sfumato.public.report.opening import odds_of, opening, promise
     from sfumato.public.report.pairs import strongest_pairs
-    from sfumato.public.report.reading import reading
+    from sfumato.public.report.sections import ask, certified, findings, limits, opening, promise, trust
     from sfumato.releases.contents.series import SeriesContent
+    from sfumato.releases.group_privacy import odds_of
     from sfumato.releases.linked import one_table
     from sfumato.releases.release import open_release
     from sfumato.schema.series import PERIOD
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
     release = one_table(release, table)
+    areas = [boundaries_of(release.schema, column, file) for column, file in (maps or {}).items()]
     along, whole = PERIOD if isinstance(release.content, SeriesContent) else None, release
     release = replace(release, content=release.content.complete())
-    about, odds = release.describe(confidence=confidence), odds_of(release.guarantee)
+    about, promised = release.describe(confidence=confidence), release.guarantee
+    odds = odds_of(promised.epsilon, delta=promised.delta, rho=promised.rho)
     step("asking for every attribute")
     by_time = whole.domain[along] if along else None  # which parts can tell that have fewer columns, or values
     shown = [(whole, by_time) if by_time and axis.name == along else (release, axis) for axis in release.domain]
     asked = [(axis, distribution_of(of, axis, confidence)) for of, axis in shown]
     found = {axis.name: one for axis, one in asked if one is not None and one.known}
     unknown = [axis for axis, _ in asked if axis.name not in found]
+    drawn = charts_of(release, areas, confidence)
     step("looking for attributes that go together")
     told = dict(found)
     if along in told and release.content is not whole.content:
@@ -57,11 +82,14 @@ def report(
     pairs = strongest_pairs(release, told, confidence)
     step("writing the page")
     proved = certificate(path, facts=facts, require_signature=require_signature, most_cells=most_cells)
+    groups = {name: attribute for name, (attribute, _) in release.schema.group_columns.items()}
     parts: dict[str, Markup | None] = {
         "promise": promise(release, odds),
         "reading": reading(list(found.values()), confidence),
         "findings": findings(release, about),
-        "attributes": attributes(list(found.values()), unknown, confidence, along) if found else None,
+        "attributes": (
+            attributes(list(found.values()), unknown, confidence, along, drawn, groups) if found or drawn else None
+        ),
         "pairs": together(pairs, confidence) if len(found) > 1 else None,
         "trust": trust(release, about),
         "limits": limits(release, about),
@@ -69,6 +97,303 @@ def report(
         "certificate": certified(proved),
     }
     there = {name: one for name, one in parts.items() if one is not None}
-    head = opening(release, about, odds, list(there))
+    complete = release.content
+    periods = complete.compared_with(whole.content) if isinstance(complete, SeriesContent) else None
+    head = opening(release, about, odds, list(there), periods)
     title = f"{printable(release.schema.dataset)}: a differentially private release"
     return page(title, head, list(there.values()), proved.manifest.written_by)
+
+
+# -- reading
+
+
+@dataclass(frozen=True)
+class Known:
+    """One count with its interval. attribute and label: its cell."""
+
+    attribute: str
+    label: str
+    count: Estimate
+
+    @property
+    def looseness(self) -> float:
+        """Half-width of the interval relative to the count; infinite unless the count is above zero."""
+        return half_width(self.count) / self.count.value if self.count.value > 0 else float("inf")
+
+    def apart(self, other: Known) -> bool:
+        """Whether the two intervals are disjoint.
+
+        Then the counts surely differ, however their noises are related: the error of a difference is at most the sum of
+        theirs.
+        """
+        return self.count.low > other.count.high or self.count.high < other.count.low
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Example counts. sure: of least relative error. differ, alike: pairs that noise does and does not explain."""
+
+    sure: Known
+    differ: tuple[Known, Known] | None
+    alike: tuple[Known, Known] | None
+    lost: Known | None
+
+
+def examples(found: Sequence[Distribution]) -> Examples | None:
+    """Choose example counts from the distributions; None where no count is known."""
+    sorted_counts = [sorted(_known(one), key=lambda one: -one.count.value) for one in found]
+    every = [one for counts in sorted_counts for one in counts]
+    if not every:
+        return None
+    neighbours = [pair for counts in sorted_counts for pair in pairwise(counts) if pair[1].count.value > 0]
+    return Examples(
+        sure=min(every, key=lambda one: one.looseness),
+        differ=next((pair for pair in neighbours if pair[0].apart(pair[1])), None),
+        alike=next((pair for pair in neighbours if not pair[0].apart(pair[1])), None),
+        lost=next((one for one in every if one.looseness > ROUGH), None),
+    )
+
+
+def _known(one: Distribution) -> Iterator[Known]:
+    for label, count in zip(one.cut.labels, one.counts, strict=True):
+        if isfinite(count.low) and isfinite(count.high):
+            yield Known(one.cut.title, label, count)
+
+
+MOST_LETTERS = 32
+
+
+def reading(found: Sequence[Distribution], confidence: float) -> Markup | None:
+    """Build the section; None where there is no number to show."""
+    shown = examples(found)
+    if shown is None:
+        return None
+    about = "Every number here is off by a little, on purpose and by chance, so that nobody's presence shows. "
+    about += "How far it is likely to be off stands beside it."
+    columns = [_range(shown, confidence), _difference(shown), _small(shown)]
+    return part("reading", "What you may conclude", about, tag("div", columns, class_="reading"))
+
+
+def _range(shown: Examples, confidence: float) -> Markup:
+    one, times = shown.sure.count, max(2, round(1.0 / (1.0 - confidence)))
+    return _rule(
+        "A number is a range",
+        tag("p", _named(shown.sure), " is given as ", tag("b", _unparted(with_error(one))), "."),
+        tag(
+            "p",
+            unbroken(
+                f"You may say that there are between {max(0.0, one.low):,.0f} and {one.high:,.0f} such rows. Of "
+                f"{times} statements like this about one is wrong ({confidence * 100:.6g} % are right)."
+            ),
+        ),
+    )
+
+
+def _difference(shown: Examples) -> Markup:
+    found = []
+    if shown.differ is not None:
+        more, fewer = shown.differ
+        found.append(tag("p", "You may say that ", _counted(more), " is more than ", _counted(fewer), "."))
+    if shown.alike is not None:
+        more, fewer = shown.alike
+        found.append(
+            tag("p", "You may not say which is more of ", _counted(more), " and ", _counted(fewer), ": they overlap.")
+        )
+    return _rule("Two numbers differ if their ranges lie apart", *found)
+
+
+def _small(shown: Examples) -> Markup:
+    lost = shown.lost
+    said = None
+    if lost is not None:
+        low, high = max(0.0, lost.count.low), max(0.0, lost.count.high)
+        words = f": anything from {low:,.0f} to {high:,.0f}. You may say that it is no more than that, and little else."
+        said = tag("p", _counted(lost), words)
+    rest = (
+        "Nothing follows about any one person: with or without their data, this page would have looked much the same."
+    )
+    return _rule("What is small is hidden", said, tag("p", rest))
+
+
+def _rule(heading: str, *inside: Markup | None) -> Markup:
+    return tag("div", tag("h3", heading), *inside)
+
+
+def _named(one: Known) -> Markup:
+    return joined(
+        name_of(shortened(one.attribute, MOST_LETTERS)), " “", name_of(shortened(one.label, MOST_LETTERS)), "”"
+    )
+
+
+def _counted(one: Known) -> Markup:
+    return joined(_named(one), f" ({_unparted(with_error(one.count))})")
+
+
+def _unparted(number: str) -> str:
+    return number.replace(" ", "\u00a0")
+
+
+# -- attributes
+
+MOST_BARS = 24  # values without an order that are listed under each other
+FEW = 7  # periods that are missing, and named
+
+KINDS = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
+
+
+def attributes(
+    found: Sequence[Distribution],
+    unknown: Sequence[Axis],
+    confidence: float,
+    along: str | None = None,
+    maps: Mapping[str, Chart] | None = None,
+    groups: Mapping[str, str] | None = None,
+) -> Markup:
+    """Section with a card for each attribute; unknown: attributes of which the release has no counts.
+
+    along: the time of a series, drawn as a line. maps: by column. groups: the attribute behind each column of groups.
+    """
+    maps = maps or {}
+    sure = f"{confidence * 100:.6g} %"
+    about = (
+        f"How many rows have each value. A bar is solid up to the low end of the number's {sure} interval and "
+        "dissolves towards the high end: somewhere there the truth is."
+    )
+    if any(one.axis.name == along for one in found):
+        about += f" Over time, a line runs in the band of the {sure} intervals."
+    if maps:
+        about += " On a map the colour is stronger where there are more rows, and areas lost in the noise are hatched."
+    cards = [
+        _card(f"a{place}", one, sure, one.axis.name == along, maps.get(one.axis.name))
+        for place, one in enumerate(found)
+    ]
+    alone = [chart for column, chart in maps.items() if column not in {one.axis.name for one in found}]
+    cards += [map_card(f"m{place}", one, sure, (groups or {}).get(one.column)) for place, one in enumerate(alone)]
+    left = None
+    if unknown:
+        names = [joined for axis in unknown for joined in (name_of(axis.name), ", ")][:-1]
+        left = tag("p", "Not known from this release by themselves: ", names, ".", class_="soft")
+    return part("attributes", "What it shows", about, tag("div", cards, class_="cards"), left)
+
+
+def _card(name: str, one: Distribution, sure: str, over_time: bool, chart: Chart | None) -> Markup:
+    axis, labels = one.axis, one.cut.labels
+    listed = not axis.ordered and len(labels) <= MOST_BARS
+    title = f"Rows by {one.cut.title}"
+    short = one.cut.cut_short
+    if over_time and axis.ordered:
+        steps = [int(cells[0]) if one.cut.whole else place for place, cells in enumerate(one.cut.groups)]
+        drawn = line(name, title, labels, one.counts, steps)
+    elif listed:
+        drawn = bars(name, title, labels, one.counts)
+    else:
+        drawn = columns(name, title, labels, one.counts, _marks(one), pale=short)
+    kind = f"{axis.size:,} values" if axis.values else f"{KINDS.get(axis.kind, axis.kind)} in {axis.size:,} steps"
+    kind += f", in {printable(one.cut.unit)}" if one.cut.unit else ""
+    if over_time:
+        gaps = [str(axis.label(cell)) for cell in axis.gaps]
+        kind = f"{len(axis.edges) - 1 - len(gaps)} periods" + f", without {', '.join(gaps)}" * (0 < len(gaps) < FEW)
+    if not one.cut.whole:
+        kind += f", drawn in {len(labels)} groups"
+    rows = [
+        [label, f"{count.value:,.0f}", f"{count.stderr:,.1f}", f"{count.low:,.0f} to {count.high:,.0f}"]
+        for label, count in zip(labels, one.counts, strict=True)
+    ]
+    return tag(
+        "article",
+        tag("h3", name_of(one.cut.title)),
+        tag("p", kind, class_="kind"),
+        described(one.cut),
+        choropleth(f"{name}-map", f"Map of rows by {one.cut.title}", chart) if chart is not None else None,
+        drawn,
+        tag("p", unbroken(one.verdict), class_="verdict"),
+        tag("p", _shorter(one), class_="kind") if short else None,
+        _grades(one),
+        folded(
+            "All numbers",
+            table([one.cut.unit or "value", "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3)),
+        ),
+        numbers_of(chart, one.cut.title, sure, "All areas") if chart is not None and not one.cut.whole else None,
+        class_="card",
+    )
+
+
+def described(of: Cut) -> Markup | None:
+    """What the schema says of an attribute, and the name that queries use where a page shows another."""
+    said = of.about.description if of.about is not None else None
+    name = joined("Column ", tag("code", name_of(of.axis.name)), ". ") if of.title != of.axis.name else None
+    return tag("p", name, said, class_="soft") if name or said else None
+
+
+def _shorter(one: Distribution) -> str:
+    """Sentence on the columns that span less than the others."""
+    listed = ", ".join(f"{one.cut.labels[place]} has {part}" for place, part in one.cut.cut_short.items())
+    return f"Paler, because shorter than the others: {listed}. Rows from beyond the bounds count there, too."
+
+
+def _marks(one: Distribution) -> list[str] | None:
+    """Axis labels below columns that span several values or an interval: the first of each, and the last of all."""
+    axis, labels = one.axis, one.cut.labels
+    if axis.kind != "number" and axis.ordered and not one.cut.whole:  # a span of days is too long to stand there
+        return [*(label.split(" to ")[0] for label in labels[:-1]), labels[-1].split(" to ")[-1]]
+    if axis.kind != "number" or axis.missing:
+        return None
+    begins = [f"{float(axis.edges[int(cells[0])]):,.6g}" for cells in one.cut.groups]
+    return [*begins[:-1], f"{float(axis.edges[-1]):,.6g}"]
+
+
+def _grades(one: Distribution) -> Markup:
+    """Thin SVG bar of the shares of counts known to within a tenth, to within a half, and worse."""
+    parts, at = [], 0.0
+    for number, kind in zip(one.grades, ("close", "rough", "lost"), strict=True):
+        share = number / len(one.counts)
+        parts.append(tag("rect", x=percent(at), y=0, width=percent(share), height=4, class_=kind))
+        at += share
+    return tag("svg", parts, width="100%", height=4, aria_hidden="true", class_="grades")
+
+
+def together(pairs: Sequence[Pair], confidence: float) -> Markup:
+    """Section with a picture for each pair, the strongest first."""
+    if not pairs:
+        nothing = "No two attributes depend on each other so much that the noise of this release would let it be seen."
+        return part("pairs", "What goes together", nothing)
+    about = (
+        "The pairs of attributes that depend on each other most, as far as the noise lets it be seen. Colour tells "
+        "where there are more or fewer rows than if the two had nothing to do with each other; what noise could have "
+        "made fades."
+    )
+    cards = [_pair_card(f"p{place}", one, confidence) for place, one in enumerate(pairs)]
+    return part("pairs", "What goes together", about, legend(), tag("div", cards, class_="cards"))
+
+
+def _pair_card(name: str, pair: Pair, confidence: float) -> Markup:
+    clear, every = int((pair.certainty > 1.0).sum()), len(pair.counts)
+    usual = pair.expected.ravel()
+    rows = [
+        [
+            pair.rows.labels[place // pair.columns.size],
+            pair.columns.labels[place % pair.columns.size],
+            with_error(one),
+            f"{usual[place]:,.0f}",
+        ]
+        for place, one in enumerate(pair.counts)
+    ]
+    verdict = (
+        f"{clear} of {every} cells hold more or fewer rows than noise explains: {confidence * 100:.6g} % sure, of all "
+        f"{every} together."
+    )
+    names = (pair.rows.title, pair.columns.title)
+    headers = [*names, "rows, ± half the interval", "expected"]
+    return tag(
+        "article",
+        tag("h3", name_of(names[0]), " and ", name_of(names[1])),
+        tag(
+            "p",
+            f"{pair.words} dependence: {pair.strength:.2f} on a scale from 0 to 1 (Cramér's V, noise taken off)",
+            class_="kind",
+        ),
+        heat_map(name, pair),
+        tag("p", unbroken(verdict), class_="verdict"),
+        folded("All numbers", table(headers, rows, numbers=(2, 3))),
+        class_="card",
+    )

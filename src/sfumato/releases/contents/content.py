@@ -7,7 +7,7 @@ of release is one file and one line in `KINDS`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # publishing needs neither SQL nor intervals nor rows, and st
     from sfumato.answers.guaranteed_columns import Source
     from sfumato.answers.question import Kinds, Manner
     from sfumato.answers.results import Estimate, Result
-    from sfumato.releases.release import Release
     from sfumato.releases.rows.model import RowModel
     from sfumato.sql import Select
 
@@ -45,7 +44,7 @@ KINDS = {
     "sparse-cube": "sfumato.releases.contents.sparse_cube.SparseCube",
     "margins": "sfumato.models.margins.content.Margins",
     "nested-margins": "sfumato.models.margins.nested.NestedMargins",
-    "summed-margins": "sfumato.models.margins.summed.SummedMargins",
+    "summed-margins": "sfumato.models.margins.nested.SummedMargins",
     "parity": "sfumato.lab.papers.parity.content.ParityCube",
     "rule": "sfumato.lab.papers.pac.content.Rule",
     "quantiles": "sfumato.lab.papers.quantiles.content.Quantiles",
@@ -103,13 +102,8 @@ class Content(ABC):
         return self.schema.domain
 
     @property
-    def releases(self) -> tuple[Release, ...]:
-        """Releases that a content is made of, as a series is; none of all others."""
-        return ()
-
-    @property
     def newest(self) -> Content:
-        """Content whose typical errors are told: of a series, the newest part."""
+        """Content whose typical errors are described to readers: of a series, its newest part."""
         return self
 
     def complete(self) -> Content:
@@ -140,14 +134,14 @@ class Content(ABC):
         raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
 
     def leaning(self, others: Sequence[Content], before: int) -> Content:
-        """Estimates of one period that lean on other periods, of which so many came before; by default these.
+        """Estimates of one period that borrow from others, of which `before` are earlier; unchanged by default.
 
         Post-processing of published numbers: nothing is spent, and guaranteed intervals stay as they are.
         """
         return self
 
     def spread_beside(self, other: Content) -> float | None:
-        """Typical standard error of estimates that lean on other periods, as a share of those that do not."""
+        """Ratio of typical standard errors: with borrowing from other periods over without."""
         return None
 
     def as_of(self, period: str) -> Content:
@@ -160,14 +154,21 @@ class Content(ABC):
 
     def select_as(self, select: Select, confidence: float, manner: Manner) -> Result:
         """Answer a compiled SELECT with the kind of interval in `manner`."""
-        if manner.interval != "typical":
+        if manner.interval != "typical" or manner.population:
             from sfumato.answers.noise_sum import NONE
+            from sfumato.answers.question import NO_SAMPLE
 
-            raise QueryError(NONE)
+            raise QueryError(NO_SAMPLE if manner.population else NONE)
         return self.select(select, confidence)
 
-    def some_counts(self, axes: Sequence[Axis], few: int, confidence: float = 0.95) -> list[Estimate]:
-        """Counts of a few combinations of values of some attributes; the total where there are none."""
+    def some_counts(
+        self, axes: Sequence[Axis], few: int, confidence: float = 0.95, *, compared: bool = True
+    ) -> list[Estimate]:
+        """Counts of a few combinations of values of some attributes; the total where there are none.
+
+        compared: see `Manner`; whoever wants standard errors alone saves half of the work without.
+        """
+        from sfumato.answers.question import Manner
         from sfumato.answers.results import Estimate
         from sfumato.sql import Amount, Column, Select
 
@@ -177,8 +178,9 @@ class Content(ABC):
             for more, axis in enumerate(axes):
                 code = int(places_among(axis.places, number + more + 1)[-1])
                 where &= Predicate.where(axis.name, axis.values_in(code))
-            columns.append(Column(f"count {number}", (Amount(where, None),)))
-        rows = self.select(Select(tuple(columns), (), Predicate.everything()), confidence).rows
+            columns.append(Column(f"count {number}", (Amount(where, None),), scale=self.schema.count_step))
+        select = Select(tuple(columns), (), Predicate.everything())
+        rows = self.select_as(select, confidence, Manner(compared=compared)).rows
         return [number for row in rows for number in row if isinstance(number, Estimate)]
 
     def answer_text(self, sql: str, confidence: float) -> Result | None:
@@ -245,9 +247,16 @@ class ContentOfCells(Content):
         kinds: the attributes, with the class of each of their values; values of one class may be merged.
         """
 
+    def measured_view(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View:
+        """Cells as measured, such that sums over functions of each set of attributes are unbiased; else refused."""
+        measured = self.as_measured()
+        if not isinstance(measured, ContentOfCells):
+            raise QueryError(f"this kind of release holds no unbiased counts; {NOT_UNBIASED}")
+        return measured.view(kinds)
+
     @property
     def groups_by_class(self) -> bool:
-        """Whether a view tells apart single values, or exactly the classes asked for: these can then be groups."""
+        """Whether a view's cells are single values or exactly the requested classes, so that these can be groups."""
         return False
 
     def select(self, select: Select, confidence: float) -> Result:

@@ -25,6 +25,7 @@ from sfumato.releases.file.manifest import Manifest, Statistic
 from sfumato.releases.file.members import CELLS, NUMBERS, VALUE, Columns, parts_column
 from sfumato.releases.file.records import WITHOUT_ESTIMATE, refusal
 from sfumato.schema import Schema
+from sfumato.schema.facts import Fact, facts_in_words
 
 if TYPE_CHECKING:
     from sfumato.answers.evaluate import NoiseSource, View
@@ -71,13 +72,22 @@ class Cube(ContentOfCells):
 
     @cached_property
     def shown(self) -> tuple[Fit, ...]:
-        """Fits that answers come from: with 0 in cells that the schema calls impossible."""
+        """Fits that answers come from: with 0 in cells that the schema calls impossible, and agreeing with facts."""
         structure = self.schema.structure
         if structure is None:
-            return self.fits
-        from sfumato.answers.possible_fit import without_impossible
+            return (self._agreeing[0], *self.fits[1:])
+        from sfumato.answers.constrained_fit import without_impossible
 
         return tuple(without_impossible(fit, structure.whole) for fit in self.fits)
+
+    @cached_property
+    def _agreeing(self) -> tuple[Fit, tuple[Fact, ...]]:
+        """Fit of counts that agrees with the schema's facts, and those facts that noisy counts contradict."""
+        if not self.schema.known:
+            return self.fits[0], ()
+        from sfumato.answers.constrained_fit import agreeing
+
+        return agreeing(self.fits[0], self.schema.known, self.domain)
 
     @property
     def values(self) -> dict[str, Floats]:
@@ -94,8 +104,9 @@ class Cube(ContentOfCells):
         from sfumato.answers.fitted_noise import FittedNoise
         from sfumato.answers.question import gathered, gathered_by_kind
 
-        counted = self.plain or self.trail is not None  # in every cell noise of one size, independent of other cells
-        noises: NoiseSource = CountedNoise(self.noises) if self.plain else FittedNoise(self.shown, self.domain)
+        plain = self.plain and not self.schema.known
+        counted = plain or self.trail is not None  # in every cell noise of one size, independent of other cells
+        noises: NoiseSource = CountedNoise(self.noises) if plain else FittedNoise(self.shown, self.domain)
         if self.trail is not None:
             from sfumato.answers.along_time import AlongTime
 
@@ -122,10 +133,10 @@ class Cube(ContentOfCells):
 
     @property
     def independent(self) -> bool:
-        return self.plain
+        return self.plain and not self.schema.known
 
     def exact_at(self, confidence: float) -> float | None:
-        return confidence if all(fit.exact for fit in self.fits) else None
+        return confidence if all(fit.exact for fit in self.fits) and not self.schema.known else None
 
     def together(self, select: Select, confidence: float) -> float | None:
         from sfumato.answers.joint_confidence import together
@@ -156,7 +167,7 @@ class Cube(ContentOfCells):
         return Cube.of_cells(self.schema, [one for one in cells if one is not None])
 
     def leaning(self, others: Sequence[Content], before: int) -> Content:
-        """Counts that lean on other periods' cubes of the same cells (leaning.py)."""
+        """Cube whose counts borrow from other periods' cubes of the same cells (leaning.py)."""
         from sfumato.releases.contents.leaning import LeaningFit
 
         alike = [isinstance(each, Cube) and each.domain.axes == self.domain.axes for each in others]
@@ -171,7 +182,7 @@ class Cube(ContentOfCells):
 
     @cached_property
     def components(self) -> Seen | None:
-        """Components of its counts, by which periods lean on each other; None where cells cannot."""
+        """Measured and estimated counts, for smoothing over the periods of a series; None where it takes no part."""
         from sfumato.releases.contents.leaning import Seen
 
         if self.schema.structure is not None or self.trail is not None:
@@ -192,7 +203,7 @@ class Cube(ContentOfCells):
         check_confidence(confidence)
         if queries.columns != self.domain.size:
             raise QueryError(f"the queries span {queries.columns} cells, the release has {self.domain.size}")
-        plain = self.plain and self.schema.structure is None
+        plain = self.plain and self.schema.structure is None and not self.schema.known
         if plain:
             estimates = answer_by_cells(queries, self.fits[0], self.noises["count"], confidence)
         else:
@@ -221,6 +232,10 @@ class Cube(ContentOfCells):
         return {fit.of: float(np.sqrt(spread_of(fit.errors(middle)))) for fit in self.fits}
 
     @property
+    def _facts(self) -> Sequence[str]:
+        return facts_in_words(self.schema, self._agreeing[1]) if self.schema.known else ()
+
+    @property
     def about(self) -> About:
         return About(
             self.domain.names,
@@ -229,7 +244,7 @@ class Cube(ContentOfCells):
             "every cell carries noise of its own, whose distribution is known exactly"
             if self.plain or self.trail is not None
             else "cells were fitted to noisy answers: their noise is known exactly, what the fit assumes is estimated",
-            tuple(words for fit in self.fits for words in fit.words),
+            (*(words for fit in self.fits for words in fit.words), *self._facts),
         )
 
     def write(self) -> Written:
@@ -309,7 +324,7 @@ def spread_of(errors: Errors) -> float:
 
 
 def _with_estimates(manifest: Manifest) -> tuple[list[Statistic], list[Statistic]]:
-    """Statistics whose estimates the file keeps, and those whose estimates are solved for."""
+    """Statistics by storage: estimates kept in the file, and estimates recomputed from measurements."""
     families = [fit.family for fit in manifest.fits] or [""] * len(manifest.statistics)
     pairs = [*zip(manifest.statistics, families, strict=True)]
     kept = [one for one, family in pairs if family not in WITHOUT_ESTIMATE]

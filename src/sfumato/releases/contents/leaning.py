@@ -1,4 +1,4 @@
-"""Cubes that lean on other periods: orthogonal components of a cube, each with local levels (answers/local_level.py).
+"""Borrow strength across periods for cubes: orthogonal components, each a local-level model (answers/local_level.py).
 
 Components. Along an axis E_0, E_1, ..., E_L average over ever finer blocks of values: all values, then runs of
 neighbours of an ordered axis, then single values. The components of a cube y are the tables
@@ -56,7 +56,7 @@ LOOKS = 8  # entries of a component by which its noise is known, where cells hav
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One level of an axis: its blocks of values as orthonormal rows, and these less what coarser blocks tell.
+    """One level of an axis: indicators of its blocks as orthonormal rows, and their contrasts to the coarser level.
 
     blocks, contrasts: (blocks, values). parent: block of the level above, (blocks,).
     """
@@ -88,7 +88,7 @@ def levels_of(values: int, *, ordered: bool) -> tuple[Level, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Components of cubes over some axes, the entries of all of them one after the other, coarse ones first."""
+    """Orthogonal components of cubes over some axes (analysis of variance), concatenated, coarse ones first."""
 
     axes: tuple[tuple[Level, ...], ...]
 
@@ -99,12 +99,12 @@ class Components:
 
     @cached_property
     def every(self) -> list[tuple[Level, ...]]:
-        """Level on each axis, of each component."""
+        """Level of every axis, for each component."""
         return list(product(*self.axes))
 
     @cached_property
     def parts(self) -> list[slice]:
-        """Entries of each component."""
+        """Index range of the entries of each component."""
         ends = np.cumsum([0, *(prod(len(level.parent) for level in levels) for levels in self.every)])
         return [slice(start, end) for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
@@ -113,14 +113,14 @@ class Components:
         return int(self.parts[-1].stop)
 
     def split(self, columns: Floats, *, whole: bool = False) -> Floats:
-        """Components of columns on the cells, (entries, columns); whole: sums of blocks, with all that is coarser."""
+        """Analysis: components of columns on the cells, (entries, columns); whole: block sums instead of contrasts."""
         if not whole and self._matrix is not None:
             return np.asarray(self._matrix @ columns)
         return self._split(columns, whole=whole)
 
     @cached_property
     def _matrix(self) -> Floats | None:
-        """Components of each cell, (entries, cells), which is quicker where there are few."""
+        """Dense matrix of the components, (entries, cells); faster for few cells."""
         cells = prod(axis[0].blocks.shape[1] for axis in self.axes)
         return self._split(np.eye(cells), whole=False) if self.size * cells <= MOST_LAID_OUT else None
 
@@ -140,7 +140,7 @@ class Components:
         return result
 
     def joined(self, entries: Floats) -> Floats:
-        """Columns on the cells that have such components, (cells, columns); entries: (entries, columns)."""
+        """Synthesis: columns on the cells from components, (cells, columns); entries: (entries, columns)."""
         if self._matrix is not None:
             return np.asarray(self._matrix.T @ entries)
         left = {
@@ -167,7 +167,7 @@ class Components:
 
     @cached_property
     def share(self) -> Floats:
-        """Of the variance of equal noise on blocks what is left in each entry, (entries,)."""
+        """Share of the variance of equal block noise that remains in each entry after projection, (entries,)."""
         found = [reduce(np.multiply.outer, [np.diag(level.projection) for level in levels]) for levels in self.every]
         share: Floats = np.concatenate([np.asarray(each).reshape(-1) for each in found])
         return np.where(share > LEAST, share, 0.0)
@@ -183,7 +183,7 @@ class Components:
         return found.reshape(-1)
 
     def let_go(self, flags: Flags) -> Flags:
-        """Flags, with those of all that is finer; where a value jumps, its whole axis lets go, as shares add to one."""
+        """Spread jump flags to finer entries and, as shares add up to one, to the whole axis of a value that jumps."""
         known: dict[tuple[Level, ...], Flags] = {}
         for levels, part in zip(self.every, self.parts, strict=True):
             own = flags[part].reshape(*(len(level.parent) for level in levels))
@@ -208,7 +208,7 @@ def _along(matrix: Floats, values: Floats, place: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Components of one period's estimate, with the variances of their noise. modelled: it is not noise alone."""
+    """Components of one period's estimate with noise variances. modelled: the variances include model error."""
 
     components: Components
     values: Floats
@@ -218,7 +218,7 @@ class Seen:
 
     @classmethod
     def of(cls, fit: Fit, domain: Domain) -> Seen | None:
-        """Components of a fit; None where it does not tell every cell, or there are too many."""
+        """Components of a fit; None where it does not estimate every cell, or there are too many cells."""
         if domain.size > (MOST_CELLS if isinstance(fit, NoisyCells) else MOST_FITTED):
             return None
         components = Components.over(domain)
@@ -265,7 +265,7 @@ class Levels:
                 self._learn(mine, modelled=any(each.modelled for each in seen))
 
     def _learn(self, mine: Codes, *, modelled: bool) -> None:
-        """Learn the walk of some entries from squared differences of periods a power of two apart, but across jumps.
+        """Learn the random walk of some entries from squared differences at lags of powers of two, without jumps.
 
         Jumps are found first, by the differences of neighbours, most of which have none: a tighter cut bears more.
         """
@@ -289,13 +289,13 @@ class Levels:
         self.scatter[mine] = scatter * rows
 
     def predicted(self, at: int) -> Prediction:
-        """Entries of one period as all others predict them, before and after it, at its own number of rows."""
+        """Predict one period's entries from all other periods, before and after it, at its own number of rows."""
         both = self._along(range(at), at) & self._along(range(len(self.values) - 1, at, -1), at)
         scale = self.totals[at] / self.rows
         return Prediction(both.mean * scale, both.variance * scale**2, both.periods)
 
     def _along(self, others: range, at: int) -> Prediction:
-        """Kalman filter over some periods towards one; what jumps on the way, or there, lets go of its past."""
+        """Kalman filter over some periods towards one; an entry that jumps is reset to a diffuse prior."""
         state = Prediction.of_nothing((self.components.size,))
         for period in [*others, at]:
             state = replace(state, variance=state.variance + self.step)
@@ -309,7 +309,7 @@ class Levels:
 def _flat(
     pairs: Sequence[tuple[Floats, Floats, Floats, Floats]], kept: Flags | slice = slice(None)
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Squares, variances and features of differences in a row each; kept: of those that are."""
+    """Flatten squared differences, noise variances and regressors to vectors; kept: mask of differences to use."""
     every = [[each.reshape(-1) for each in np.broadcast_arrays(*some)] for some in pairs]
     first, second, third, fourth = (np.concatenate(each)[kept] for each in zip(*every, strict=True))
     return first, second, third, fourth
@@ -317,11 +317,11 @@ def _flat(
 
 @dataclass(frozen=True, eq=False)
 class LeaningFit(ByModel):
-    """Fit of counts that leans on other periods. It is made when it is asked for, and no file keeps it.
+    """Fit of counts shrunk towards predictions from other periods. Computed on demand; no file keeps it.
 
     inner: as published. weight: of what other periods predict, (entries,). predicted, shared, own: variances of
     predictions, of what other periods err by too, and of entries alone, before projection. fresh: share of the last
-    that is noise.
+    that is noise. lags: of what is shared, what two periods share by how far apart they are, beside the average.
     """
 
     family = "leaning"
@@ -335,10 +335,11 @@ class LeaningFit(ByModel):
     shared: Floats
     fresh: Floats
     own: Floats
+    lags: Floats
 
     @classmethod
     def among(cls, fits: Sequence[Fit], seen: Sequence[Seen], at: int) -> LeaningFit | None:
-        """Fit of one period, in the order of time; None where other periods tell nothing."""
+        """Build the fit of one period; fits in the order of time; None where other periods get no weight."""
         levels, own, inner = Levels(seen), seen[at], fits[at]
         components, told, scale = levels.components, levels.predicted(at), seen[at].total / levels.rows
         scatter, step, noise = levels.scatter * scale, levels.likely * scale**2, levels.fresh * own.noise
@@ -349,11 +350,12 @@ class LeaningFit(ByModel):
         if not weight.any():
             return None
         values = own.values + weight * (told.mean - own.values)
-        shared = np.where(known, Walk(0.0, 1.0, len(seen)).shared(step, error, scatter, noise), 0.0)
+        shared, lags = Walk(0.0, 1.0, len(seen)).shared(step, error, scatter, noise)
+        shared = np.where(known, shared, 0.0)
         share = np.where(components.share > 0.0, components.share, 1.0)
         estimate = components.joined(values[:, None])[:, 0]
         found = (weight**2 * (error + scatter) / share, shared / share)
-        return cls(inner, components, estimate, weight, *found, levels.fresh, own.noise / share)
+        return cls(inner, components, estimate, weight, *found, levels.fresh, own.noise / share, lags)
 
     @property
     def of(self) -> str:
@@ -385,7 +387,7 @@ class LeaningFit(ByModel):
 
     @property
     def recurring(self) -> Fit:
-        """Fit whose errors are those that other periods have too."""
+        """Component of the errors that is shared with other periods, as a fit."""
         return _Recurring(self.inner, *(getattr(self, each) for each in list(type(self).__annotations__)[1:]))
 
     def _of_entries(self, told: Floats, variances: Floats) -> Errors:
@@ -393,14 +395,14 @@ class LeaningFit(ByModel):
         return Errors.all_model(self.measurements[0].design, told.T @ (variances[:, None] * told))
 
     def _scaled(self, columns: Floats, told: Floats, times: Floats) -> Errors:
-        """Errors of the fit inside, with variances so many times as large as those of a sum's entries become."""
+        """Errors of the inner fit, rescaled by the variance ratio of a sum's entries. times: ratios, (entries,)."""
         own = self._inside(columns)
         before, after = ((told**2 * each[:, None]).sum(axis=0) for each in (self.own, times * self.own))
         scale = np.sqrt(after / np.maximum(before, LEAST))
         return replace(own, model=own.model * np.outer(scale, scale))
 
     def _inside(self, columns: Floats) -> Errors:
-        """Errors of the fit inside, as normal ones."""
+        """Errors of the inner fit as one normal covariance."""
         errors = self.inner.errors(columns)
         many = np.ones(len(errors.weights)) if errors.counts is None else errors.counts
         drawn = errors.weights.T @ ((errors.design.variances * many)[:, None] * errors.weights)
@@ -436,7 +438,7 @@ class LeaningFit(ByModel):
         return Errors.all_models(design, covariances)
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
-        """Bounds of the fit inside: they lean on nothing."""
+        """Guaranteed bounds of the inner fit, which use this period alone."""
         return self.inner.guaranteed(domain, rows)
 
     def measured_inside(self, within: Sets) -> Inside | None:
@@ -453,7 +455,7 @@ class LeaningFit(ByModel):
 
 
 class _Recurring(LeaningFit):
-    """What the errors of a leaning fit have in common with those of other periods, as the errors of a fit."""
+    """Component of a fit's errors that it shares with other periods, in the form of a fit."""
 
     def errors(self, columns: Floats) -> Errors:
         told = self.components.split(columns)

@@ -26,7 +26,7 @@ from sfumato.releases.file.members import Columns
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Category, Date
 from sfumato.schema.attributes.lists import OTHER
-from sfumato.schema.parts import missing_of
+from sfumato.schema.schema import missing_of
 from sfumato.schema.series import PERIOD, Series
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Part:
 
     @cached_property
     def schema(self) -> Schema:
-        return self.release.schema if self.described is None else self.described()
+        return self.described() if self.described and "release" not in self.__dict__ else self.release.schema
 
     @property
     def content(self) -> ContentOfCells:
@@ -88,7 +88,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Where the cells of an attribute of one part lie on the axis of the whole series.
+    """Mapping between the cells of an attribute in one part and on the axis of the series.
 
     codes: of the part's cells on the newest axis. old: of the newest axis on the part's; -1 for values it did not have.
     """
@@ -113,7 +113,7 @@ class SeriesContent(ContentOfCells):
     series: Series
     parts: tuple[Part, ...]
     file: PartsFile | None = None  # that they are in, where they are
-    leans: Mapping[str, float | None] = field(default_factory=dict)  # periods opened so far that lean: `spread_beside`
+    leans: Mapping[str, float | None] = field(default_factory=dict)  # periods opened so far: `spread_beside`; 1: alone
 
     @classmethod
     def of(cls, parts: Sequence[Part], file: PartsFile | None = None) -> SeriesContent:
@@ -140,7 +140,7 @@ class SeriesContent(ContentOfCells):
         return max(self.parts, key=lambda part: part.number)
 
     def complete(self) -> SeriesContent:
-        """The parts that have every column and every value of the newest one."""
+        """Restrict the series to parts with every column and value of the newest one."""
 
         def has_all(part: Part) -> bool:
             schema = part.schema
@@ -169,7 +169,7 @@ class SeriesContent(ContentOfCells):
         return {part.period: cells[part.period] for part in self.parts}
 
     def place(self, part: Part, name: str) -> _Place | None:
-        """Where the cells of a part's attribute lie; None where they are those of the series."""
+        """Mapping of a part's cells to the series (`_Place`); None where both axes are equal."""
         if (part.number, name) not in self._places:
             self._places[part.number, name] = self._place(part, name)
         return self._places[part.number, name]
@@ -195,7 +195,7 @@ class SeriesContent(ContentOfCells):
         return _Place(np.asarray(codes, dtype=np.int64), np.asarray(listed, dtype=np.int64))
 
     def asked_by(self, select: Select) -> SeriesContent:
-        """The parts that a question touches; a QueryError where one of them cannot answer it."""
+        """Restrict the series to parts that a query needs; QueryError where one of them cannot answer it."""
         boxes = [(amount, box) for amount in select.amounts for box in amount.predicate.boxes]
         periods = {values: cover(self.axis, values).possible > 0 for values in {box[self.along] for _, box in boxes}}
         touched, unable = list[Part](), dict[str, list[str]]()
@@ -229,7 +229,7 @@ class SeriesContent(ContentOfCells):
         return f"{span} without {_listed(gaps)}" if gaps else span
 
     def _lacks(self, part: Part, name: str, sets: Collection[ValueSet], grouped: bool) -> str | None:
-        """What a part has not of an attribute or measure that is asked for, in words; None where it has all of it."""
+        """Text on the column or value that a part lacks for a query; None where it lacks nothing."""
         schema = part.schema
         if name in schema.measures or name not in self.schema.attributes:
             return None if name in schema.measures else f"{name} was not yet a column"
@@ -248,7 +248,7 @@ class SeriesContent(ContentOfCells):
         return None
 
     def _refuse(self, lacks: str, periods: Sequence[str]) -> NoReturn:
-        """Refuse a question that parts cannot answer, with the condition that leaves them out."""
+        """Refuse a query that some parts cannot answer; name the WHERE condition that excludes them."""
         able = [part.period for part in self.parts if part.period not in periods]
         first = len(self.parts) - len(able)
         if able and self.axis.ordered and [part.period for part in self.parts[:first]] == list(periods):
@@ -257,7 +257,8 @@ class SeriesContent(ContentOfCells):
             remedy = "add WHERE " + PERIOD + " NOT IN (" + ", ".join(f"'{label}'" for label in periods) + ")"
         else:
             remedy = "ask for something else"
-        raise QueryError(f"when {_listed(periods)} was published, {lacks}; {remedy}")
+        verb = "was" if len(periods) == 1 else "were"
+        raise QueryError(f"when {_listed(periods)} {verb} published, {lacks}; {remedy}")
 
     def view(self, kinds: Kinds) -> View:
         from sfumato.answers.evaluate import View
@@ -289,7 +290,7 @@ class SeriesContent(ContentOfCells):
         return tuple(found)
 
     def _units(self, part: Part) -> dict[str, dict[str, float]]:
-        """One step of a measure of the series in the statistics of a part, where the part's steps are others.
+        """Conversion of a measure's units from the series to a part, where the part uses another step or centre.
 
         A sum is step * estimate + centre * rows with a value, in both.
         """
@@ -319,7 +320,12 @@ class SeriesContent(ContentOfCells):
         codes, every = {asked.codes[part.period] for part in asked.parts}, np.array([*self.codes.values()])
         around = {cell: (every[every < cell].max(), every[every > cell].min()) for cell in self.axis.gaps}
         gaps = [str(self.axis.label(cell)) for cell, beside in around.items() if {*beside} <= codes]
-        leaning = [self.leans[part.period] for part in asked.parts if part.period in self.leans]
+        known = {part.period: self.leans[part.period] for part in asked.parts if part.period in self.leans}
+        alone = [period for period, beside in known.items() if beside == 1.0]
+        leaning = [beside for beside in known.values() if beside != 1.0]
+        if alone and len(self.parts) > 1 and manner.interval != "guaranteed":
+            told = f"{_listed(alone)} cannot lean on other periods, and is as published (docs/series.md says what can)"
+            result = replace(result, notes=(*result.notes, told))
         if leaning and manner.interval != "guaranteed":
             told = f"as of {self.parts[-1].period}: estimates lean on other periods as far as the parts themselves say"
             gained = [each for each in leaning if each is not None]
@@ -334,7 +340,7 @@ class SeriesContent(ContentOfCells):
 
     @property
     def independent(self) -> bool:
-        return all(part.content.independent for part in self.parts)
+        return all(part.content.independent and not _spread(part.content) for part in self.parts)
 
     def exact_at(self, confidence: float) -> float | None:
         every = [part.content.exact_at(confidence) for part in self.parts]
@@ -364,7 +370,7 @@ class SeriesContent(ContentOfCells):
         return replace(self, parts=tuple(measured(part) for part in self.parts))
 
     def as_of(self, period: str) -> SeriesContent:
-        """The parts up to a period, with estimates that lean on each other: what was known of each when it was newest.
+        """Parts up to a period, with estimates that borrow from each other: the knowledge as of that period.
 
         Asked as of its own period, a part leans on earlier ones (a filter); as of a later one, on later ones too (a
         smoother). Parts are estimated anew when a question touches them.
@@ -385,8 +391,7 @@ class SeriesContent(ContentOfCells):
 
             def opened() -> Release:
                 content = part.content.leaning([each.content for each in others], at)
-                if content is not part.content:
-                    leans[part.period] = content.spread_beside(part.content)
+                leans[part.period] = 1.0 if content is part.content else content.spread_beside(part.content)
                 return replace(part.release, content=content)
 
             return Part(part.number, part.period, opened)
@@ -399,22 +404,35 @@ class SeriesContent(ContentOfCells):
 
     @cached_property
     def _as_of(self) -> dict[str, SeriesContent]:
-        """Leaning parts by the period as of which they were asked for, the last few."""
+        """Cache of the last few results of `as_of`, by period."""
         return {}
 
     @cached_property
     def row_model(self) -> RowsOfParts:
-        from sfumato.releases.rows.from_parts import RowsOfParts
+        from sfumato.releases.rows.from_parts import RowsOfPart, RowsOfParts
 
-        return RowsOfParts.of(self)
+        parts = []
+        for part in self.parts:
+            schema = part.schema
+            columns = {*schema.attributes, *schema.measures, PERIOD}
+            if later := [name for name in (*self.schema.attributes, *self.schema.measures) if name not in columns]:
+                lacks = (
+                    f"the part of {part.period} has no {later[0]} yet, so that its rows lack a column; ask for rows of "
+                    "later periods (WHERE), or take the part out with `sfumato series extract`, and draw from that"
+                )
+                parts.append(RowsOfPart(self.codes[part.period], part.content.row_model, {}, schema, lacks=lacks))
+                continue
+            places = {name: at for name in schema.attributes if (at := self.place(part, name)) is not None}
+            codes = {name: at.codes for name, at in places.items()}
+            parts.append(RowsOfPart(self.codes[part.period], part.content.row_model, codes, schema))
+        return RowsOfParts(self.domain, tuple(parts))
 
     @property
     def about(self) -> About:
         newest = self.newest.about
         first, last = self.parts[0].period, self.parts[-1].period
         span = first if first == last else f"{first} to {last}"
-        spread = getattr(self.newest, "trail", None) is not None
-        own = "noise is spread over all parts" if spread else "every part has noise of its own"
+        own = "noise is spread over all parts" if _spread(self.newest) else "every part has noise of its own"
         extent = f"{len(self.parts)} {'part' if len(self.parts) == 1 else 'parts'}, {span}; the newest has "
         return About(
             self.domain.names,
@@ -424,10 +442,21 @@ class SeriesContent(ContentOfCells):
             (*newest.findings, *filter(None, [self.signed_parts])),
         )
 
+    def compared_with(self, whole: object) -> str:
+        """Which periods these parts are, in words, and why not all of the whole series; for readers of their sums."""
+        labels = [part.period for part in self.parts]
+        span = labels[0] if len(labels) == 1 else f"{len(labels)} periods, {labels[0]} to {labels[-1]}"
+        every = whole.parts if isinstance(whole, SeriesContent) else ()
+        left = [part.period for part in every if part.period not in labels]
+        if not left:
+            return span
+        verb = "has" if len(left) == 1 else "have"
+        return f"{span}, without {_listed(left)}, which {verb} not yet every column and value"
+
     @property
     def signed_parts(self) -> str:
-        """Which parts were signed by themselves, in words; empty where none was."""
-        from sfumato.releases.series import signed_parts
+        """Text naming the parts with signatures of their own; empty where there is none."""
+        from sfumato.releases.signature import signed_parts
 
         return "" if self.file is None else signed_parts(self.file.head.parts)
 
@@ -454,6 +483,11 @@ class SeriesContent(ContentOfCells):
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> SeriesContent:
         raise ReleaseFileError("a series is a file of releases, not a release")
+
+
+def _spread(content: ContentOfCells) -> bool:
+    """Whether the noise of a part is spread over others (running totals)."""
+    return getattr(content, "trail", None) is not None
 
 
 def _listed(labels: Sequence[str]) -> str:

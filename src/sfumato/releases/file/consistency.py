@@ -13,7 +13,7 @@ from typing import Any
 from sfumato.arrays import MOST_SPANNED
 from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
-from sfumato.plain_text import unit_in_words, write_fraction
+from sfumato.plain_text import write_fraction
 from sfumato.releases.contents.content import kind_named
 from sfumato.releases.file.manifest import BLOCKS, PARTS, SCALED_VERSION, SOLVED_VERSION, Manifest, guarantee_of
 from sfumato.releases.file.members import Columns, check_sizes
@@ -122,10 +122,10 @@ def _check_guarantee(manifest: Manifest, schema: Schema) -> None:
             follows = False
         if not follows:
             raise refusal("its guarantee does not follow from its rho")
-    whom = unit_in_words(schema.privacy_unit.column, schema.privacy_unit.contributions)
     epsilon, delta, rho = guarantee.epsilon, guarantee.delta, guarantee.rho
     worded = [
-        guarantee_of(epsilon, whom, delta=delta, rho=rho, derived=view, bought=schema.bought) for view in (False, True)
+        guarantee_of(epsilon, schema.whom, delta=delta, rho=rho, derived=view, bought=schema.bought)
+        for view in (False, True)
     ]
     if guarantee not in worded:
         raise refusal("the words of its guarantee contradict its epsilon, its delta or its privacy unit")
@@ -145,7 +145,7 @@ def _check_receipt(manifest: Manifest, schema: Schema) -> None:
 
 def _check_statistics(manifest: Manifest, schema: Schema, *, every: bool) -> None:
     """Check that the statistics are those of the schema in order; every: all of them, not only the first ones."""
-    measured = {name: (measure.step, measure.centre) for name, measure in schema.measures.items()}
+    measured = {name: (measure.step, measure.centre) for name, measure in schema.summed.items()}
     scales = {of: measured.get(of, (1, 0)) for of in schema.units}
     listed, totals = ([one.of for one in kind] for kind in (manifest.statistics, manifest.totals))
     if listed != list(scales)[: len(scales) if every else len(listed)] or totals not in ([], list(scales)):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ from numpy.typing import NDArray
 
 from sfumato.answers.fit import PARTS, Fit, FitReader
 from sfumato.answers.fit import Arrays as FitArrays
-from sfumato.arrays import MOST_SPANNED, Floats, Whole
+from sfumato.arrays import MOST_SPANNED, ByAxis, Floats, Which, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
-from sfumato.queries import Queries, trust
+from sfumato.queries import Kron, Queries, trust
 from sfumato.queries.base import Form, too_many
 from sfumato.releases.file.records import FAMILIES, FitRecord, MeasurementRecord, QueriesRecord, noise_record, refusal
 
@@ -177,12 +178,18 @@ class WrittenFits:
             index,
             self.arrays.keep(measured.answers),
             [noise_record(noise) for noise in measured.noises],
-            None if measured.which is None else self.arrays.keep(measured.which),
+            self._which(measured.which),
         )
+
+    def _which(self, which: Which) -> int | list[int] | None:
+        """Index of the stored array that says which noise each answer has; by axis, a list of such indices."""
+        if isinstance(which, ByAxis):
+            return [self.arrays.keep(codes) for codes in which.along]
+        return None if which is None else self.arrays.keep(which)
 
 
 def write_fits(fits: tuple[Fit, ...], domain: Domain) -> WrittenFits:
-    """Records of fits over the cells of a domain; estimates are kept with the cells."""
+    """Encode fits as records; their estimates are left out, as the table of cells has them."""
     written = WrittenFits()
     for fit in fits:
         written.add(fit, domain)
@@ -239,13 +246,28 @@ class Reading:
             raise refusal("a fit in it leans on another statistic, or on other cells than its own")
         queries = self._queries(record.queries, columns)
         answers = self.arrays.take(record.answers)
-        which = None if record.which is None else self.arrays.take(record.which)
+        which: Which = None
+        if isinstance(record.which, list):
+            which = self._by_axis(record.which, queries)
+        elif record.which is not None:
+            which = self.arrays.take(record.which)
         if len(answers) != queries.rows or (which is not None and len(which) != queries.rows):
             raise refusal("it does not have an answer and a noise for each of its queries")
         kinds = len(record.noises)
-        if (which is None and kinds != 1) or (which is not None and not 0 <= which.min() <= which.max() < kinds):
+        known = prod(which.kinds) == kinds if isinstance(which, ByAxis) else True
+        if isinstance(which, np.ndarray):
+            known = 0 <= int(which.min()) <= int(which.max()) < kinds
+        if not known or (which is None and kinds != 1):
             raise refusal("it does not say which of its answers carry which noise")
         return Measurement(record.of, queries, answers, tuple(noise.noise for noise in record.noises), which)
+
+    def _by_axis(self, listed: list[int], queries: Queries) -> ByAxis:
+        """Noise numbers by axis, a code for each row along each factor of a product."""
+        which = ByAxis(tuple(map(self.arrays.take, listed)))
+        rows = [factor.rows for factor in queries.factors] if type(queries) is Kron else []
+        if [*map(len, which.along)] != rows or any(int(codes.min()) < 0 for codes in which.along):
+            raise refusal("it does not have an answer and a noise for each of its queries")
+        return which
 
     def _queries(self, index: int, columns: int) -> Queries:
         """Query matrix by its index, built once."""

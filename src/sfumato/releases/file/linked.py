@@ -98,7 +98,7 @@ class LinkedFile(PartsFile):
 
 
 def check_tables(tables: Sequence[TableRecord]) -> None:
-    """Refuse links that no linked schema has: a table stands behind what it belongs to, and limits multiply."""
+    """Refuse links that no linked schema has: parents come first, and limits multiply along links."""
     above: dict[str, TableRecord] = {}
     for table in tables:
         if table.name.lower() in above:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import Field, JsonValue, ValidationError
 
 from sfumato.errors import ReleaseFileError, SchemaError
-from sfumato.kernel.budget import readable
+from sfumato.plain_text import readable
 from sfumato.releases.file.records import (
     Exact,
     FitRecord,
@@ -247,8 +247,9 @@ def parse_manifest(raw: bytes) -> tuple[Manifest, str]:
         raise refusal("its manifest has details that do not go with its version, or lacks them")
     digest = content.pop("digest", None)
     try:
-        spelled = canonical(content)
-        spelled_otherwise = canonical({**content, "digest": digest}) != raw
+        at_once = canonical({**content, "digest": digest}) == raw
+        spelled = canonical(content, at_once=at_once)  # files of before had each value of a long list on its own line
+        spelled_otherwise = not at_once and canonical({**content, "digest": digest}, at_once=False) != raw
     except ValueError:  # half of a surrogate pair, which UTF-8 cannot hold
         raise refusal("its manifest holds broken text") from None
     if digest != hashlib.sha256(spelled).hexdigest() or spelled_otherwise:

@@ -39,9 +39,9 @@ def statistic(of: str, schema: Schema, noise: Noise | None) -> Statistic:
     written = None if noise is None else noise_record(noise)
     if of == "count":
         return Statistic(of, CELLS, "count", written)
-    if of not in schema.measures:
+    if of not in schema.summed:
         return Statistic(of, CELLS, of, written)
-    measure = schema.measures[of]
+    measure = schema.summed[of]
     return Statistic(of, CELLS, f"sum of {of}", written, measure.step, measure.centre)
 
 

@@ -29,6 +29,7 @@ from sfumato.plain_text import printable
 
 MOST_DIGITS = 100  # of a whole number, or of either side of a fraction: all that follows fits a float
 MOST_DEPTH = 20
+LONG = 2**18  # values of a list, beyond which it stands on one line
 FRESH_COPY = "ask the publisher for a fresh copy"
 
 
@@ -47,16 +48,17 @@ def refusal(what: str, remedy: str = FRESH_COPY) -> ReleaseFileError:
     return ReleaseFileError(f"{one_line(what)}; {remedy}", kind="damaged" if remedy == FRESH_COPY else None)
 
 
-def canonical(content: dict[str, Any]) -> bytes:
-    """Canonical bytes of a manifest."""
+def canonical(content: dict[str, Any], *, at_once: bool = True) -> bytes:
+    """Canonical bytes of a manifest; at_once: very long lists on one line each, which early files have not."""
     ordered = {key: content[key] if key == "schema" else _sorted(content[key]) for key in sorted(content)}
-    return (indented(ordered) + "\n").encode("utf-8")
+    return (indented(ordered, most=LONG if at_once else math.inf) + "\n").encode("utf-8")
 
 
-def indented(content: Any, margin: str = "\n") -> str:
+def indented(content: Any, margin: str = "\n", most: float = LONG) -> str:
     """JSON with an indent of 2, as `json.dumps(content, indent=2)` has it, but long lists at once.
 
-    With an indent, Python's own encoder takes each value by itself: a fifth of a second for 200,000 of them.
+    With an indent, Python's own encoder takes each value by itself: a fifth of a second for 200,000 of them. Lists of
+    more than `most` values stand on one line, in half the room.
 
     >>> content = {"a": [1, "x", {"b": [], "c": [[2]]}], "d": {}}
     >>> indented(content) == json.dumps(content, indent=2)
@@ -66,16 +68,18 @@ def indented(content: Any, margin: str = "\n") -> str:
         return _dumps(content)
     inner = margin + "  "
     if isinstance(content, list) and {*map(type, content)} <= {str, int}:
+        if len(content) > most:
+            return json.dumps(content, ensure_ascii=False, separators=(",", ": "))
         flat = json.dumps(content, ensure_ascii=False, separators=("," + inner, ": "))
         return f"[{inner}{flat[1:-1]}{margin}]"
     if isinstance(content, list):
-        return f"[{inner}{f',{inner}'.join(indented(item, inner) for item in content)}{margin}]"
+        return f"[{inner}{f',{inner}'.join(indented(item, inner, most) for item in content)}{margin}]"
     if not all(isinstance(key, str) for key in content):
         raise TypeError("an object of JSON has keys of text")
     if {*map(type, content.values())} <= {str, int, bool, type(None)}:
         flat = json.dumps(content, ensure_ascii=False, separators=("," + inner, ": "))
         return f"{{{inner}{flat[1:-1]}{margin}}}"
-    items = (f"{_dumps(key)}: {indented(item, inner)}" for key, item in content.items())
+    items = (f"{_dumps(key)}: {indented(item, inner, most)}" for key, item in content.items())
     return f"{{{inner}{f',{inner}'.join(items)}{margin}}}"
 
 
@@ -314,7 +318,7 @@ class MeasurementRecord:
     queries: Place
     answers: Place
     noises: Annotated[list[NoiseRecord], Field(min_length=1)]
-    which: Place | None = None
+    which: Place | list[Place] | None = None  # by axis, a list of them
 
 
 def _known(family: str) -> str:

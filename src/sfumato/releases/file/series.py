@@ -21,7 +21,7 @@ from functools import cached_property
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import IO, Annotated, Any, Final, Literal, Protocol
 from weakref import finalize
 
 from pydantic import Field, JsonValue, ValidationError
@@ -59,9 +59,6 @@ from sfumato.releases.file.records import (
 from sfumato.schema import Schema
 from sfumato.schema.series import MOST_PERIODS, Series
 from sfumato.version import __version__
-
-if TYPE_CHECKING:
-    from sfumato.releases.file.linked import LinkedHead
 
 MOST_HEAD_BYTES = 2**23
 SERIES = Layout(HEAD_FILE, MOST_HEAD_BYTES, re.compile(r"part_[0-9]{4}\.sfumato"), 2 * MOST_PERIODS)
@@ -128,13 +125,20 @@ class Head:
         return {part.period: part for part in self.parts}
 
 
+class Listing(Protocol):
+    """Head of a file of parts, of whichever kind."""
+
+    @property
+    def parts(self) -> Sequence[PartRecord]: ...
+
+
 def _without_none(part: dict[str, Any]) -> None:
     """Leave out the signature of a part that has none, as the first version did."""
     if part["signed"] is None:
         del part["signed"]
 
 
-def head_bytes(head: Head | LinkedHead) -> tuple[bytes, str]:
+def head_bytes(head: Listing) -> tuple[bytes, str]:
     """Canonical bytes of a head with its digest, and the digest."""
     content = adapter(type(head)).dump_python(head, mode="json")
     for part in content["parts"]:
@@ -249,7 +253,7 @@ class PartsFile:
         return found
 
     def check(self, artifact: Artifact, part: PartRecord) -> None:
-        """Refuse a part that is not what its entry says."""
+        """Refuse a part whose bytes or guarantee differ from its entry."""
         check_entry(artifact, part)
 
 
@@ -276,7 +280,7 @@ def check_member(artifact: Artifact, part: PartRecord, head: Head) -> None:
 
 
 def check_entry(artifact: Artifact, part: PartRecord) -> None:
-    """Refuse a part whose guarantee, mechanism or signature is not what its entry says."""
+    """Refuse a part whose guarantee, mechanism or signature differs from its entry."""
     promised = artifact.manifest.guarantee
     facts = (
         promised.epsilon,
@@ -446,7 +450,7 @@ def append_part(
     return digest
 
 
-def write_parts(path: Path, name: str, head: Head | LinkedHead, bodies: Iterable[bytes]) -> str:
+def write_parts(path: Path, name: str, head: Listing, bodies: Iterable[bytes]) -> str:
     """Write a file of parts whole or not at all; return its digest. name: of its first member, the head."""
     shown, (written, digest) = one_line(str(path)), head_bytes(head)
     if sum(each.bytes for each in head.parts) + len(written) + 200 * len(head.parts) > MOST_FILE_BYTES:

@@ -12,11 +12,18 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
-from sfumato.releases.rows.balance import draw_balanced
 from sfumato.releases.rows.condition import EVERYTHING, share_of_cells, uniform_inside, volumes_under
 from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin
-from sfumato.releases.rows.raking import LaidOut, Listed, ends_of, fit_all_cells, fit_margins, possible_margins
+from sfumato.releases.rows.raking import (
+    LaidOut,
+    Listed,
+    draw_balanced,
+    ends_of,
+    fit_all_cells,
+    fit_margins,
+    possible_margins,
+)
 from sfumato.schema import Schema
 
 

@@ -18,7 +18,7 @@ from sfumato.frozen import dataclass
 from sfumato.releases.rows.model import Grouping, RandomNumbers
 from sfumato.releases.rows.raking import Layout
 from sfumato.schema import Schema
-from sfumato.schema.parts import Measure
+from sfumato.schema.parts import ROWS, Measure
 
 MOST_GROUPS = 64  # of an attribute, by which means are made to fit; cells are too noisy to be fitted one by one
 SWEEPS = 2
@@ -62,7 +62,7 @@ class Sums:
 
 def summed(schema: Schema) -> dict[str, Measure]:
     """Measures with published sums, and the indicators of missing values."""
-    return {of: schema.measures.get(of, INDICATOR) for of in list(schema.units)[1:]}
+    return {of: schema.measures.get(of, INDICATOR) for of in list(schema.units)[1:] if of != ROWS}
 
 
 def fit_means(estimated: Sums, rows: Floats, layout: Layout, domain: Domain) -> Floats:

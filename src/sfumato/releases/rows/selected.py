@@ -18,11 +18,11 @@ from sfumato.answers.table_values import done, shown, work_out
 from sfumato.domain import EPOCH, Axis, ValueSet
 from sfumato.domain.predicates import Predicate
 from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, at_most, counted, spend
+from sfumato.releases.rows.coding import BATCH, Decoder, draw_blocks, table_columns
 from sfumato.releases.rows.condition import TooFewRows, rows_under
-from sfumato.releases.rows.decode import BATCH, Decoder, draw_blocks, table_columns
 from sfumato.releases.rows.model import Block, RandomNumbers, RowModel
 from sfumato.schema import Schema
-from sfumato.sql.synthetic import MARK, SyntheticRows
+from sfumato.sql.rows import MARK, SyntheticRows
 from sfumato.sql.values.dates import as_moment
 from sfumato.sql.values.tree import Ref, Tree
 from sfumato.sql.values.tree import size as size_of
@@ -32,7 +32,7 @@ SEED = 0  # rows are public: nothing hangs on it but that they are the same tomo
 
 
 def synthetic_rows(rows: SyntheticRows, model: RowModel, schema: Schema, confidence: float, *, marked: bool) -> Result:
-    """Rows of a plan. marked: number them in a column of their own, by whose name programs see what they are."""
+    """Draw the synthetic rows of a plan. marked: add a numbered column whose name says that rows are synthetic."""
     wanted = rows.number + rows.offset
     at_most(wanted, BATCH, "synthetic rows are asked for", "draw more with `sfumato sample`")
     found: list[list[Any]] = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, repeat
 from string import ascii_lowercase, ascii_uppercase
 from typing import Annotated, Literal, Self
 
@@ -111,7 +112,7 @@ Labels = Annotated[dict[str, str], PlainValidator(_keyed(_label, "{1: Never marr
 def places_of(listed: tuple[str, ...], spelled: Mapping[str, Value], fold: tuple[Fold, ...]) -> dict[str, int]:
     """All known spellings, folded, with the index of the listed value that each means."""
     folds = [folded(text, fold) for text in listed] if fold else listed
-    places = {text: place for place, text in reversed([*enumerate(folds)])}
+    places = dict(zip(reversed(folds), reversed(range(len(folds))), strict=True))
     for place, text in enumerate(listed) if len(places) < len(listed) else ():
         other = places.setdefault(folded(text, fold), place)
         if other != place:
@@ -159,7 +160,7 @@ def labels_of(listed: tuple[str, ...], labels: Mapping[str, str]) -> tuple[str, 
     return found
 
 
-Levels = dict[str, dict[str, tuple[str, ...]]]
+Levels = dict[str, dict[str, tuple[str, ...] | int]]
 
 _EXAMPLE = "{region: {North: [Aa, Bergen], South: [Calw]}}"
 
@@ -176,9 +177,13 @@ def _levels(value: object) -> Levels:
         raise ValueError(f"holds an entry that {problem}") from None
 
 
-def _members(value: object) -> tuple[str, ...]:
+def _members(value: object) -> tuple[str, ...] | int:
+    if type(value) is int and value > 0:
+        return value
     if not isinstance(value, list | tuple) or not value:
-        raise ValueError(f"is {shown(value)}; list the values of each group, such as {_EXAMPLE}")
+        raise ValueError(
+            f"is {shown(value)}; list the values of each group, such as {_EXAMPLE}, or how many of the values"
+        )
     if {*map(type, value)} == {str}:
         return tuple(value)
     return tuple(as_text(category_value(member)) for member in value)
@@ -190,18 +195,24 @@ GroupLevels = Annotated[Levels, PlainValidator(_levels)]
 def groups_of(listed: tuple[str, ...], levels: Levels) -> dict[str, tuple[str, ...]]:
     """For each column of groups, the group of every listed value.
 
-    A group's members are values, or groups of a column before it: {region: {...}, country: {X: [North, South]}}.
+    A group's members are values, or groups of a column before it: {region: {...}, country: {X: [North, South]}}. Or
+    their number, where each column's groups hold the values one after the other.
 
     >>> groups_of(("a", "b", "c"), {"region": {"N": ("a", "b"), "S": ("c",)}, "land": {"X": ("N", "S")}})
     {'region': ('N', 'N', 'S'), 'land': ('X', 'X', 'X')}
     """
     found: dict[str, tuple[str, ...]] = {}
-    if not levels:
-        return found
-    known = {value: [value] for value in listed}
     for column, groups in levels.items():
+        if _counted(groups):
+            found[column] = _runs(column, groups, len(listed))
+            continue
+        known = _inside(listed, found)
         group_of: dict[str, str] = {}
         for group, members in groups.items():
+            if isinstance(members, int):
+                raise ValueError(
+                    f"has groups of {column} some of which are lists and some numbers; list the values of all"
+                )
             for value in (value for member in members for value in _values(member, column, known)):
                 other = group_of.setdefault(value, group)
                 if other != group:
@@ -210,15 +221,37 @@ def groups_of(listed: tuple[str, ...], levels: Levels) -> dict[str, tuple[str, .
         if left:
             raise ValueError(f"has {shown(left[0])} in no group of {column}; put every value into one")
         found[column] = tuple(group_of[value] for value in listed)
-        inside: dict[str, list[str]] = {}
-        for value in listed:
-            inside.setdefault(group_of[value], []).append(value)
-        known = {**known, **{group: some for group, some in inside.items() if group not in group_of}}
     return found
 
 
+def _counted(groups: Mapping[str, tuple[str, ...] | int]) -> bool:
+    """Whether all groups are given by their number of values."""
+    return all(isinstance(members, int) for members in groups.values())
+
+
+def _runs(column: str, groups: Mapping[str, tuple[str, ...] | int], values: int) -> tuple[str, ...]:
+    """Group of every value, from numbers of values that stand one after the other."""
+    sizes = [size for size in groups.values() if isinstance(size, int)]
+    if sum(sizes) != values:
+        raise ValueError(
+            f"has {values} values, and the groups of {column} have {sum(sizes)} in all; correct the numbers"
+        )
+    return tuple(chain.from_iterable(map(repeat, groups, sizes)))
+
+
+def _inside(listed: tuple[str, ...], found: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """The values that a name stands for: those of the last column that has such a group, or itself if it is a value."""
+    inside: dict[str, list[str]] = {}
+    for groups in found.values():
+        own: dict[str, list[str]] = {}
+        for value, group in zip(listed, groups, strict=True):
+            own.setdefault(group, []).append(value)
+        inside |= own
+    return inside | {value: [value] for value in listed}
+
+
 def _values(member: str, column: str, known: Mapping[str, list[str]]) -> list[str]:
-    """The listed values that a member of a group stands for: itself, or those of a group of a column before."""
+    """Expand a group's member to listed values: itself, or the members of a group of an earlier column."""
     if member not in known:
         raise ValueError(f"has {shown(member)} in a group of {column}, which is neither a listed value nor a group")
     return known[member]
@@ -280,12 +313,17 @@ class Category(Attributed):
         if self.fold and self.numeric:
             raise ValueError("has fold, but all its values are numbers, which are not folded; drop it")
         check_size(self.size, "list fewer values and set other: true")
-        if self.groups:
+        if self.groups and not all(map(_counted, self.groups.values())):
             order = order_by_groups(self.listed, self.groups)
+            if any(map(_counted, self.groups.values())) and order != sorted(order):
+                raise ValueError(
+                    "has groups by number whose values are not in the order of the other groups; list them"
+                )
             object.__setattr__(self, "values", tuple(self.values[place] for place in order))
             for name in ("listed", "shown_values"):  # which were worked out in the order that was written
                 self.__dict__.pop(name, None)
-        _ = self.spellings, self.shown_values  # which refuse what is told twice
+        _ = self.group_columns if self.groups else None
+        _ = self.shown_values, (self.map or self.fold) and self.spellings  # which refuse what is told twice
         return self
 
     @cached_property
@@ -323,7 +361,7 @@ class Category(Attributed):
 
     @property
     def places(self) -> int:
-        """The number of cells for values."""
+        """The number of listed values, `other` included; a cell for missing values is not."""
         return len(self.values) + self.other
 
     def axis(self, name: str) -> Axis:
@@ -335,7 +373,7 @@ class Category(Attributed):
 
 
 class Boolean(Attributed):
-    """False or true; a map tells how a table spells them, before what is usual: {1: true, 2: false}.
+    """Boolean attribute. map: a table's spellings, which precede the usual ones: {1: true, 2: false}.
 
     >>> Boolean().axis("married").labels()
     [False, True]
@@ -363,7 +401,7 @@ class Boolean(Attributed):
 
     @property
     def places(self) -> int:
-        """The number of cells for values."""
+        """The number of values: true and false."""
         return 2
 
     def axis(self, name: str) -> Axis:

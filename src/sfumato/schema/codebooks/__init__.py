@@ -17,13 +17,13 @@ from sfumato.schema.dialect import same_name
 
 __all__ = ["Variable", "keys_of_columns", "missing_words", "read_codebook"]
 
-# By the ending of a file: the module whose `read` takes a path and the table's name, and returns variables.
+# By the ending of a file: module and function that takes a path and the table's name, and returns variables.
 READERS = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv_codebook"),
-    ".json": "data_package",
-    ".xml": "ddi",
-    **dict.fromkeys((".sql", ".ddl"), "sql_tables"),
-    **dict.fromkeys((".sav", ".zsav", ".por", ".dta"), "labelled_files"),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), ("plain_text", "read_csv")),
+    ".json": ("standards", "read_data_package"),
+    ".xml": ("standards", "read_ddi"),
+    **dict.fromkeys((".sql", ".ddl"), ("plain_text", "read_sql")),
+    **dict.fromkeys((".sav", ".zsav", ".por", ".dta"), ("standards", "read_labels")),
 }
 
 
@@ -33,7 +33,8 @@ def read_codebook(path: Path, table: str) -> list[Variable]:
     if reader is None:
         raise SchemaError(f"{path}: a codebook must end in {', '.join(READERS)}; save it as one of them, such as CSV")
     try:
-        found: list[Variable] = import_module(f"sfumato.schema.codebooks.{reader}").read(path, table)
+        module = import_module(f"sfumato.schema.codebooks.{reader[0]}")
+        found: list[Variable] = getattr(module, reader[1])(path, table)
     except SchemaError as problem:
         raise SchemaError(f"{path}: {problem}", kind=problem.kind) from None
     if not found:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sfumato.plain_text import printable
 from sfumato.serve.pgwire.protocol import IDLE, PROTOCOL, TOO_LARGE, Column, Failure, length_of, malformed
-from sfumato.serve.web.bounds import IDLE_SECONDS, MESSAGE_SECONDS, MOST_MESSAGE, MOST_STARTUP
+from sfumato.serve.web.requests import IDLE_SECONDS, MESSAGE_SECONDS, MOST_MESSAGE, MOST_STARTUP
 
 
 async def first_message(reader: asyncio.StreamReader) -> bytes:

@@ -2,16 +2,21 @@
 
 An error is one line, a hint, and a code that programs can tell apart. The text of an unforeseen error is never sent: it
 may hold whatever a client sent.
+
+Decode the values that a client sends for $1, $2, ..., in text and in binary.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from math import isfinite, isnan
 from struct import pack
+from typing import NamedTuple
 
+from sfumato.effort import MOST_CHARACTERS, at_most
 from sfumato.errors import QueryError, SfumatoError, UnsupportedSQL
 from sfumato.serve.web.requests import Refusal
 
@@ -178,3 +183,96 @@ def _packed_list(values: Sequence[object], element: int) -> bytes:
     cells = [as_binary(value, element) for value in values]
     body = b"".join(pack("!i", -1) if cell is None else pack("!i", len(cell)) + cell for cell in cells)
     return pack("!iiIii", 1, int(None in cells), element, len(values), 1) + body
+
+
+# -- parameters
+
+_TEXTS = (TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN, 0)
+
+
+class Given(NamedTuple):
+    """Value that a client sent for one parameter, undecoded. value: None is NULL. binary: its format."""
+
+    value: bytes | None
+    binary: bool
+
+
+def decoded(given: Given, oid: int) -> Value:
+    """Decode a parameter's value by its type.
+
+    >>> from sfumato.serve.pgwire.protocol import INT8
+    >>> decoded(Given(b"30", False), INT8), decoded(Given(bytes(7) + bytes([2]), True), INT8)
+    (30, 2)
+    """
+    if given.value is None:
+        return None
+    try:
+        return _from_binary(given.value, oid) if given.binary else _from_text(given.value.decode(), oid)
+    except (ValueError, OverflowError, KeyError, struct.error):
+        what = "a parameter has a value that is none of its type"
+        raise Failure(BAD_VALUE, what, "give a value of that type") from None
+
+
+def _from_text(text: str, oid: int) -> Value:
+    if oid in WHOLE:
+        return int(text)
+    if oid in REAL or oid == NUMERIC:
+        return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+    if oid == BOOL:
+        return {"t": True, "1": True, "f": False, "0": False}[text[:1].lower()]
+    if oid in ELEMENTS:
+        return [_from_text(one, ELEMENTS[oid]) for one in _listed(text)]
+    return text
+
+
+def _listed(text: str) -> list[str]:
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError
+    at_most(len(text), MOST_CHARACTERS, "characters are in a list of values", "give fewer")
+    found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",{}]+)', text[1:-1])
+    return [re.sub(r"\\(.)", r"\1", quoted) or plain for quoted, plain in found]
+
+
+def _from_binary(data: bytes, oid: int) -> Value:
+    if oid in WHOLE or oid in REAL:
+        (found,) = struct.unpack(WHOLE.get(oid) or REAL[oid], data)
+        return int(found) if oid in WHOLE else float(found)
+    if oid == DATE:
+        return (BEGINNING + timedelta(days=struct.unpack("!i", data)[0])).date().isoformat()
+    if oid in (TIMESTAMP, TIMESTAMPTZ):
+        return (BEGINNING + timedelta(microseconds=struct.unpack("!q", data)[0])).isoformat(" ")
+    if oid in ELEMENTS:
+        return _from_packed_list(data)
+    if oid in _TEXTS:
+        return data.decode()
+    if oid not in (BOOL, NUMERIC):
+        raise Failure(UNSUPPORTED, "a parameter in binary is of a type that is not known here", "send it as text")
+    return data != b"\0" if oid == BOOL else _numeric(data)
+
+
+def _numeric(data: bytes) -> int | float:
+    """Decode PostgreSQL's binary NUMERIC: digits to the base of 10,000."""
+    many, weight, sign, _ = struct.unpack_from("!hhHh", data)
+    if sign not in (0, 0x4000) or not 0 <= many <= 100 or abs(weight) > 100:
+        raise ValueError
+    whole = 0
+    for digit in struct.unpack_from(f"!{many}h", data, 8):
+        whole = whole * 10_000 + digit
+    power = weight - many + 1
+    found: int | float = whole * 10_000**power if power >= 0 else whole / 10_000**-power
+    return -found if sign else found
+
+
+def _from_packed_list(data: bytes) -> Value:
+    dimensions, _, element = struct.unpack_from("!iiI", data)
+    if dimensions == 0:
+        return []
+    if dimensions != 1 or element in ELEMENTS:
+        raise ValueError
+    (many,), at = struct.unpack_from("!i", data, 12), 20
+    found: list[Value] = []
+    for _ in range(many):
+        (size,) = struct.unpack_from("!i", data, at)
+        found.append(None if size < 0 else _from_binary(data[at + 4 : at + 4 + size], element))
+        at += 4 + max(size, 0)
+    return found

@@ -12,8 +12,7 @@ from time import time
 from typing import Any, NamedTuple, Protocol
 
 from sfumato.frozen import dataclass
-from sfumato.serve.web.bounds import MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, Limits
-from sfumato.serve.web.requests import Refusal
+from sfumato.serve.web.requests import MOST_KEPT_ANSWER, MOST_KEPT_BYTES, MOST_WAITING, Limits, Refusal
 from sfumato.sql.spellings import asks_clock
 
 ENTRY_BYTES = 512  # of a kept answer besides its own: digest, links and what the allocator adds
@@ -173,7 +172,7 @@ class Desk:
         self.stopped.pop(key, None)
 
     def close(self) -> None:
-        """Refuse all who wait, and stop what is under way."""
+        """Refuse all waiting questions and stop the running ones."""
         if self._closed:
             return
         self._closed = True

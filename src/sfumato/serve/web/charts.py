@@ -18,10 +18,8 @@ from sfumato.domain import EPOCH, Axis
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.public.report.distributions import cut_periods, span
-from sfumato.serve.web.bounds import MOST_BINS, MOST_COARSE_POINTS, MOST_POINTS, MOST_SURE_NUMBERS
 from sfumato.serve.web.questions import PLAIN, Amount, Chart, Filter, Label
-from sfumato.serve.web.requests import Refusal
-from sfumato.serve.web.shelf import Book
+from sfumato.serve.web.requests import MOST_BINS, MOST_COARSE_POINTS, MOST_POINTS, MOST_SURE_NUMBERS, Book, Refusal
 from sfumato.sql.expressions import MOST_VALUES
 
 FUNCTIONS: dict[Amount, str] = {"sum": "SUM", "average": "AVG", "median": "MEDIAN"}

@@ -19,8 +19,7 @@ from functools import partial
 from typing import Any
 
 from sfumato.serve.web.answering import Answered, Question, Stopped
-from sfumato.serve.web.bounds import Limits
-from sfumato.serve.web.requests import Refusal
+from sfumato.serve.web.requests import Limits, Refusal
 from sfumato.serve.web.workers import Lost, Source, Worker, held_bytes, processor_seconds
 from sfumato.serve.web.working import ANSWERS, CATALOGUE, CATALOGUES, NO_MEMORY, understood
 

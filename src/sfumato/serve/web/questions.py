@@ -122,7 +122,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 }
 _WHAT = {
     "400": "The body is not JSON.",
-    "404": "There is no such release.",
+    "404": "There is no such release, or no such map of one.",
     "405": "The address takes another method.",
     "413": "The body is longer than 64 KiB.",
     "415": "The body is not sent as application/json.",
@@ -146,6 +146,7 @@ def document() -> dict[str, Any]:
             "get": _get("What a release holds, promises and cannot answer.", "404", "500", "503")
             | {"parameters": [_NAME]}
         },
+        "/api/releases/{name}/map/{column}": {"get": _map()},
     }
     for kind, (model, words) in _ASKED.items():
         paths[f"/api/releases/{{name}}/{kind}"] = {"post": _post(kind, model, words)}
@@ -183,6 +184,26 @@ def _get(words: str, *refused: str) -> dict[str, Any]:
         "summary": words,
         "responses": {"200": {"description": words, "content": content}} | _refused("405", "421", *refused),
     }
+
+
+def _map() -> dict[str, Any]:
+    point = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+    ring = {"type": "array", "items": point, "minItems": 4}
+    polygons = {"type": "array", "items": {"type": "array", "items": ring}}
+    shape = _object({"type": {"const": "MultiPolygon"}, "coordinates": polygons}, known=())
+    label = {"type": ["string", "integer"], "description": "As keys of a chart's answer have it."}
+    parts = {"type": {"const": "Feature"}, "properties": _object({"label": label}, known=()), "geometry": shape}
+    fields: dict[str, Any] = {
+        "type": {"const": "FeatureCollection"},
+        "column": {"type": "string"},
+        "aspect": {"type": "number", "description": "Times this, x is to scale with y."},
+        "note": {"type": ["string", "null"], "description": "Values without an area, and areas of no value."},
+        "features": {"type": "array", "items": _object(parts, known=())},
+    }
+    words = "Simplified boundaries of the values of a column that `maps` of the description lists."
+    found = {"description": words, "content": {"application/geo+json": {"schema": _object(fields, known=())}}}
+    parameters = [_NAME, _NAME | {"name": "column"}]
+    return _get(words, "404") | {"parameters": parameters, "responses": {"200": found} | _refused("404", "405", "421")}
 
 
 def _refused(*codes: str) -> dict[str, Any]:

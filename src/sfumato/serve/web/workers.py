@@ -13,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sfumato.serve.web.bounds import Limits
-from sfumato.serve.web.shelf import Shelf
+from sfumato.serve.web.requests import Limits, Shelf
 from sfumato.serve.web.working import ANSWERS, CATALOGUES, COMMAND, LENGTH, Nursery, Work, what_to_open
 
 

@@ -34,10 +34,8 @@ from sfumato.serve.pgwire.catalogue.tables import Catalogue
 from sfumato.serve.pgwire.protocol import Failure
 from sfumato.serve.web import answers
 from sfumato.serve.web.answering import Question
-from sfumato.serve.web.bounds import Limits
 from sfumato.serve.web.questions import Chart, Compare, Query
-from sfumato.serve.web.requests import Refusal, as_json, read_question, where
-from sfumato.serve.web.shelf import Book, Shelf
+from sfumato.serve.web.requests import Book, Limits, Refusal, Shelf, as_json, read_question, where
 
 LENGTH = struct.Struct("!I")
 ANSWER, REFUSAL, FAILURE, INTERNAL, CATALOGUE = b"A", b"R", b"F", b"E", b"C"  # what a reply begins with
@@ -275,7 +273,13 @@ COMMAND = (sys.executable, "-c", "from sfumato.serve.web.working import main; ma
 def what_to_open(shelf: Shelf, paths: Sequence[Path], room: str, limits: Limits) -> bytes:
     """First frame of a fresh worker. A digest ensures that it opens the bytes that the server has checked."""
     files = [
-        (book.name, book.release.schema.dataset, str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest())
+        (
+            book.name,
+            book.release.schema.dataset,
+            str(path.resolve()),
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            list(book.maps),
+        )
         for book, path in zip(shelf, paths, strict=True)
     ]
     told = as_json({"files": files, "room": room, "limits": vars(limits)})
@@ -292,12 +296,12 @@ def main() -> NoReturn:
     os.dup2(2, 1)  # whatever is printed by mistake is no answer
     told = json.loads(take.read(*LENGTH.unpack(take.read(LENGTH.size))))
     books = []
-    for name, table, path, digest in told["files"]:
+    for name, table, path, digest, maps in told["files"]:
         if hashlib.sha256(Path(path).read_bytes()).hexdigest() != digest:
             sys.exit("sfumato: a release has changed since it was opened; start the server again")
         opened = [one for _, one in Shelf.spread([(Path(path), open_release(path, most_cells=2**62))])]
         release = opened[0] if len(opened) == 1 else next(one for one in opened if one.schema.dataset == table)
-        books.append(Book(name, Path(path).name, release))
+        books.append(Book(name, Path(path).name, release, dict.fromkeys(maps, b"")))
     room = Room(Shelf(tuple(books)), WORKS, looks_up=told["room"] == CATALOGUES)
     room.warm()
     work(room, take, give, Limits(**told["limits"]))

@@ -157,7 +157,7 @@ def extreme(cells: Iterable[Cell], greatest: bool) -> Cell:
 
 
 def within(value: Value, rows: Predicate, every: Predicate) -> Value:
-    """The value for some rows of every one only; totals that GROUP BY does not split stay as they are."""
+    """Restrict a value from the predicate `every` to `rows`; totals that GROUP BY does not split stay as they are."""
     if isinstance(value, Ratio):
         bottom = None if value.bottom is None else _amounts_within(value.bottom, rows, every)
         return Ratio(_amounts_within(value.top, rows, every), bottom)

@@ -16,7 +16,7 @@ from sfumato.sql.relation.rows import Field, Relation, RowReader, each_once
 from sfumato.sql.relation.windows import window_cells
 from sfumato.sql.scope import bare, constant, nodes_in, quoted, unsupported
 from sfumato.sql.table.build import MOST_LISTED
-from sfumato.sql.table.row_steps import holds
+from sfumato.sql.table.flatten import holds
 from sfumato.sql.table.syntax import own_nodes
 from sfumato.sql.values.tree import ERROR, Ref, error_named, relocated
 

@@ -36,9 +36,10 @@ _COUNT_FIRST = "count by its key in a WITH query, and JOIN that"
 def looked_up(
     tree: Any, tables: Sequence[Relation | None], given: list[Cell], scopes: list[Scope], schema: Schema
 ) -> Any:
-    """The SELECT over the release alone, with the columns of all other tables as expressions.
+    """Rewrite joins with public tables: a SELECT over the release alone, their columns as expressions of its columns.
 
-    tables: those of FROM and of each JOIN; None for the release. given, scopes: get the numbers of tables of one row.
+    tables: those of FROM and of each JOIN; None for the release. given, scopes: lists to which the cells of tables of
+    one row are appended.
     """
     joins, copy = tree.args["joins"], tree.copy()
     source = next(place for place, one in enumerate(tables) if one is None)

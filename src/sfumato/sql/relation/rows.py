@@ -17,9 +17,9 @@ from sfumato.schema import Schema
 from sfumato.sql.column_arithmetic import is_difference
 from sfumato.sql.relation.forms import Cell, Deferred, call, is_form
 from sfumato.sql.scope import Scope, bare, nodes_in, quoted, text_of, unsupported
+from sfumato.sql.table.flatten import Orders, done, ranks
 from sfumato.sql.table.items import Numbers, key_lookup
 from sfumato.sql.table.plan import RANK, Keep, Once, Rank, Sort, Step, Take, step_at, trees_of
-from sfumato.sql.table.row_steps import Orders, done, ranks
 from sfumato.sql.table.syntax import rank_number
 from sfumato.sql.values.translate import translate
 from sfumato.sql.values.tree import ERROR, Call, Const, Ref, Tree, error_named, evaluate, places, relocated, size
@@ -62,7 +62,7 @@ class Relation:
 
     @property
     def chosen(self) -> bool:
-        """Whether noise chooses among the rows."""
+        """Whether noisy values decide which rows remain."""
         return any(not isinstance(step, Sort | Rank) for step in self.steps)
 
     def called(self, table: str) -> Relation:
@@ -134,7 +134,7 @@ class RowReader:
 
     @property
     def chosen(self) -> bool:
-        """Whether a step that waits lets noise choose among the rows."""
+        """Whether a pending step (a filter or a limit) selects rows by noisy values."""
         return any(not isinstance(step, Sort | Rank) for step in self.steps)
 
     def value(self, tree: Tree, row: Any) -> Cell:
@@ -142,12 +142,12 @@ class RowReader:
         return evaluate(tree, _Cells(self.columns, row), call)  # type: ignore[arg-type]
 
     def know(self, node: Any, tree: Tree) -> None:
-        """Remember what stands for an expression."""
+        """Register the replacement of an expression that is worked out already (key, aggregate, window)."""
         self.texts[text_of(node)] = tree
         self._kinds.add(bare(node).key)
 
     def add(self, cells: Sequence[Cell]) -> Ref:
-        """A place for further cells, one for each row."""
+        """Append a column of cells, one for each row; return a reference to it."""
         self.columns.append(list(cells))
         return Ref(len(self.columns) - 1)
 
@@ -176,7 +176,7 @@ class RowReader:
         return tree.place < len(self.columns) and not self._is_noisy(tree.place)
 
     def _settled(self, tree: Tree) -> Tree:
-        """An expression with all that can be worked out as a place of its own."""
+        """Evaluate what needs no later value in an expression into columns; return the expression over these."""
         if isinstance(tree, Ref | Const):
             return tree
         if all(place < len(self.columns) for place in places(tree)):
@@ -212,7 +212,7 @@ class RowReader:
         return self.fields[node.name.lower()]
 
     def _stand_in(self, node: Any) -> Tree | None:
-        """The rank, or the number of a subquery, that a word stands for."""
+        """Resolve a placeholder word to the rank or the subquery's number for which it was put in."""
         rank = rank_number(node)
         if rank is not None:
             return self._asked_ranks[rank]
@@ -256,7 +256,7 @@ class RowReader:
         self.do(Keep(self.read(condition, word)), word)
 
     def do(self, step: Step, word: str) -> None:
-        """Do a step, at once if it goes by public values and none waits before it. word: of SQL, for the note."""
+        """Apply a step: at once if it uses public values and none is pending, else later. word: of SQL, for notes."""
         if isinstance(step, Rank):
             self.rank(step)
         elif self._must_wait(step):
@@ -269,7 +269,7 @@ class RowReader:
             self.keep(done(step, list(range(self.rows)), self.orders, self.value))
 
     def _must_wait(self, step: Step) -> bool:
-        """Whether a step goes by noisy values, or comes after one that does; a filter may come before a sort."""
+        """Whether a step depends on noisy values or follows one that does; a filter may move before a sort."""
         before = [one for one in self.steps if not (isinstance(step, Keep) and isinstance(one, Sort))]
         return bool(before) or not all(map(self.public, trees_of(step)))
 

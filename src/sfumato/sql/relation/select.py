@@ -49,7 +49,7 @@ def select_rows(flat: Flat, source: Relation | None, schema: Schema, given: Sequ
 
 
 def _name(item: Named, scopes: Sequence[Scope], source: Relation | None) -> str:
-    """The name of a column: its alias, or what it is."""
+    """Name of a result column: its alias, its own name, or its SQL."""
     if item.name:
         return item.name
     node = item.node
@@ -113,7 +113,7 @@ def table_of(relation: Relation, schema: Schema) -> Table:
 
 
 def _names(amount: Any, schema: Schema) -> tuple[str, ...]:
-    of = (amount.of,) if amount.of is not None and amount.of not in schema.measures else ()
+    of = (amount.of,) if amount.of is not None and amount.of not in schema.summed else ()
     return (*amount.predicate.names, *of)
 
 

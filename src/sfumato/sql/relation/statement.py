@@ -17,10 +17,9 @@ from sfumato.frozen import dataclass
 from sfumato.schema import Schema
 from sfumato.sql.predicates import check_clauses, table_scope
 from sfumato.sql.relation.forms import Cell, is_form
-from sfumato.sql.relation.groups import name_in
+from sfumato.sql.relation.groups import name_in, pivoted, with_named_windows
 from sfumato.sql.relation.joins import joined, resolved, values_relation
 from sfumato.sql.relation.lookups import looked_up
-from sfumato.sql.relation.pivots import pivoted, with_named_windows
 from sfumato.sql.relation.rows import Relation, each_once
 from sfumato.sql.relation.select import concatenated, distinct, select_rows
 from sfumato.sql.scope import Scope, in_words, quoted, unsupported
@@ -40,7 +39,7 @@ _NO_ROWS = Relation((), (), 1)  # of a SELECT without FROM
 
 @dataclass(frozen=True)
 class Query:
-    """SELECTs whose rows come one after the other, and steps on what they show together."""
+    """SELECTs joined by UNION, and steps on their rows together."""
 
     parts: tuple[Flat | Relation, ...]
     steps: tuple[RawStep, ...] = field(default=())

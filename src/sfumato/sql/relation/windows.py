@@ -16,8 +16,8 @@ from sfumato.errors import QueryError
 from sfumato.sql.relation.forms import Cell, call, extreme, total
 from sfumato.sql.relation.rows import CHOSEN, RowReader
 from sfumato.sql.scope import bare, number, quoted, unsupported
+from sfumato.sql.table.flatten import holds, ordered, partitions, sort_key
 from sfumato.sql.table.plan import Rule
-from sfumato.sql.table.row_steps import holds, ordered, partitions, sort_key
 from sfumato.sql.values.dates import as_date, moved, step_name
 from sfumato.sql.values.tree import Tree
 

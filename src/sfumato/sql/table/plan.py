@@ -56,7 +56,7 @@ class NumberAt(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows whose numbers are each worked out by itself.
+    """Rows in which each number comes from a statement of its own.
 
     rows: keys, then numbers; a number can be a constant or NULL in some rows. axes: for each key, the attribute whose
     labels its values are.
@@ -141,7 +141,7 @@ class Item:
 
 
 def with_own_errors(trees: Sequence[tuple[Tree, bool]]) -> list[bool]:
-    """Which numbers show their errors beside them: those of which no other column is an error. (tree, is a number)"""
+    """Flags of numbers printed with their standard error: no other column shows it. trees: (tree, is a number)."""
     named = {tree.args[0] for tree, _ in trees if isinstance(tree, Call) and is_error(tree)}
     return [number and tree not in named for tree, number in trees]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.effort import MOST_DIGITS, spend, text_of_at_most
 from sfumato.errors import QueryError
-from sfumato.sql.values import dates, formats
+from sfumato.sql.values import dates
 from sfumato.sql.values.tree import ERROR
 
 MOST_DECIMALS = 308  # before and behind the decimal point of a floating-point number
@@ -164,7 +164,7 @@ def _bits(places: list[int], length: int) -> int:
 
 
 def _small(text: str) -> str:
-    """The text in small letters, sign by sign, so that it stays as long as it is."""
+    """Lower-case a text character by character, so that its length stays the same."""
     small = text.lower()
     return small if len(small) == len(text) else "".join(sign.lower()[0] for sign in text)
 
@@ -303,10 +303,10 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "to_text": _text,
     "to_date": dates.as_date,
     "to_moment": dates.as_moment,
-    "formatted": formats.formatted,
-    "as_characters": formats.as_characters,
-    "parsed": formats.parsed,
-    "read_characters": formats.read_characters,
+    "formatted": dates.formatted,
+    "as_characters": dates.as_characters,
+    "parsed": dates.parsed,
+    "read_characters": dates.read_characters,
     "end_of_month": dates.end_of_month,
     "day_of": lambda year, month, day: date(int(year), int(month), int(day)),
     "to_boolean": _to_boolean,

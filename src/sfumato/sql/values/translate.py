@@ -20,7 +20,13 @@ KNOWN = (
     "EXTRACT, DATE_TRUNC, DATE_DIFF, STRFTIME and TO_CHAR are known"
 )
 
-_INSTEAD = {"datebin": "write DATE_TRUNC('week', d), or for every 10 days FLOOR((d - DATE '2024-01-01') / 10)"}
+_NO_PATTERN = (
+    "LIKE and ILIKE are the patterns that are known; write x LIKE 'No%' OR x LIKE '%th', or list the values with IN"
+)
+_INSTEAD = {
+    "datebin": "write DATE_TRUNC('week', d), or for every 10 days FLOOR((d - DATE '2024-01-01') / 10)",
+    **dict.fromkeys(("regexplike", "regexpilike", "regexpextract", "regexpreplace", "similarto", "glob"), _NO_PATTERN),
+}
 
 
 def translate(node: exp.Expression, leaf: Leaf, place: str) -> Tree:
@@ -206,7 +212,7 @@ def _trim(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
 
 
 def _of_parts(name: str, *parts: str) -> Callable[[Any, Callable[[Any], Tree]], Tree | None]:
-    """A function whose arguments stand under these names in a node, all of them."""
+    """Reader of a function with required arguments, by their names in sqlglot's node."""
 
     def read_parts(node: Any, read: Callable[[Any], Tree]) -> Tree | None:
         extras = [key for key, value in node.args.items() if value and key not in (*parts, "zone", "default_date")]

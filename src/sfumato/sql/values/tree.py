@@ -33,7 +33,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The value that a table gives for what stands at a place of the row."""
+    """Table look-up of the value in one column of the row."""
 
     place: int
     table: tuple[tuple[Value, Value], ...]

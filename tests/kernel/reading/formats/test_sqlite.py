@@ -13,7 +13,7 @@ from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.reading.table import open_table
 from sfumato.schema import Schema
-from sfumato.schema.parts import missing_of
+from sfumato.schema.schema import missing_of
 
 UNIT = {"column": "who", "contributions": 1}
 YAML = """

@@ -10,7 +10,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.attacks.replay import CELLS, CROWDS, crowded_tables, descent_finding
 from sfumato.lab.audit.mutants.curators import ForgetfulCurator, descending, paid_twice, steered_by_the_table
-from sfumato.lab.audit.subjects.small_tables import small_schema
+from sfumato.lab.audit.subjects.subject import small_schema
 from sfumato.models import MECHANISMS
 
 ONE = Budget.pure(1)

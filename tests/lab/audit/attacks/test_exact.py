@@ -31,8 +31,8 @@ from sfumato.lab.audit.attacks.exact import (
     neighbours,
     selecting,
 )
-from sfumato.lab.audit.attacks.watching import Watched, watching
-from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss, limited_domain_max
+from sfumato.lab.audit.attacks.tape import Watched, watching
+from sfumato.lab.audit.mutants.choices import limited_domain_loss, limited_domain_max
 from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Laplace
 

@@ -25,7 +25,7 @@ from sfumato.lab.audit.mutants.views import (
     margins_until_refused,
     misfits_in_parts,
 )
-from sfumato.lab.audit.subjects.small_tables import Row, square_schema
+from sfumato.lab.audit.subjects.subject import Row, square_schema
 
 ONE = Fraction(1)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PrivacyError
-from sfumato.kernel import curator as curator_module
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
+from sfumato.kernel.verbs import measuring, partitioning
 from sfumato.kernel.verbs.partitioning import Cutting
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import largest_loss
@@ -100,7 +100,7 @@ def test_too_little_noise_on_a_first_answer_is_caught():
 
 
 def test_too_little_noise_on_sums_of_misfits_is_caught(monkeypatch):
-    monkeypatch.setattr(curator_module, "misfit_noise", lambda misfit, budget, k: Laplace(k / budget.epsilon))
+    monkeypatch.setattr(measuring, "misfit_noise", lambda misfit, budget, k: Laplace(k / budget.epsilon))
     monkeypatch.setattr(Charge, "admit", lambda self, loads: None)
     labels = [0, 1, 0]
     assert largest_loss(summing(MISFITS["prefixes"], labels, ONE, 1), (3,), 3, 1)[0] == pytest.approx(3)
@@ -108,7 +108,7 @@ def test_too_little_noise_on_sums_of_misfits_is_caught(monkeypatch):
 
 def test_too_little_noise_on_partitions_is_caught(monkeypatch):
     halved = lambda *a: Cutting(4, tuple(p * 256 for p in PRICES[1]), Laplace(ONE / 8), Laplace(ONE / 4))  # noqa: E731
-    monkeypatch.setattr(curator_module, "cutting", halved)
+    monkeypatch.setattr(partitioning, "cutting", halved)
     assert largest_ratio(cutting_four(PRICES[1], FOUR, 1), 4, 2, 1)[0] > 5
 
 

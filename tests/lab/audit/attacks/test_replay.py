@@ -20,13 +20,11 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks.replay import DRAWS, replay, replay_findings
-from sfumato.lab.audit.mutants.fits import fitted_evenly, told_beside_the_fit
-from sfumato.lab.audit.subjects.small_tables import Row, neighbouring_tables, small_schema
-from sfumato.lab.audit.subjects.subject import most_rows
+from sfumato.lab.audit.mutants.outputs import fitted_evenly, told_beside_the_fit
+from sfumato.lab.audit.subjects.subject import Row, most_rows, neighbouring_tables, small_schema
 from sfumato.measurement import Gaussian, Laplace, Measurement
 from sfumato.models import MECHANISMS
-from sfumato.models.cells.cells import cells
-from sfumato.models.cells.sparse_cells import sparse_cells
+from sfumato.models.cells.cells import cells, sparse_cells
 from sfumato.queries import Identity, Total
 from sfumato.schema import Schema
 
@@ -52,8 +50,9 @@ SLOW = slow_mechanisms()
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
     """On all of them; on every seventh pair those that take many milliseconds each, unless in full."""
-    pairs = [140, 1092, 290, 2106, 60]
     one = MECHANISMS[name]
+    weighed = [] if one.why_not(small_schema(3, 1, measured=True, weighed=True)) else [600, 63]
+    pairs = [140, 1092, 290, 2106, 60, *weighed]
     if not full and (one.adaptive or one.holds.by_margins or name in SLOW):
         every_seventh_pair(monkeypatch)
         pairs = [-(-number // EVERY) for number in pairs]
@@ -65,7 +64,8 @@ def test_shipped_mechanisms_pass_on_all_small_tables(name, full, monkeypatch):
         # All that is claimed is spent, so that nothing is overlooked. Only mwem keeps a little, for its choices among
         # few queries move by less than an exponential mechanism is allowed to; and a seventh may lack the worst pair.
         slack = {"mwem": 2.0, "pmw": 8e-6 if full else 1.0}.get(name, 8e-6)
-        assert finding.loss == pytest.approx(8, abs=slack), finding.name
+        few = finding.pairs < 100 and finding.name.endswith("with weights")  # a seventh of them lacks the worst pair
+        assert few or finding.loss == pytest.approx(8, abs=slack), finding.name
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -95,13 +95,14 @@ def all_cells(curator, schema, budget):
 
 
 def test_every_table_is_run_once_for_a_transcript_and_compared_with_all_its_neighbours(monkeypatch):
-    """Work is counted, not timed: 3,688 pairs by 1,542 runs, where two for each pair would be 7,376."""
+    """Work is counted, not timed: 4,351 pairs by 1,955 runs, where two for each pair would be 8,702."""
     findings, ran = counted(monkeypatch, all_cells)
-    assert [finding.pairs for finding in findings] == [140, 1092, 290, 2106, 60]
+    assert [finding.pairs for finding in findings] == [140, 1092, 290, 2106, 60, 600, 63]
     tables = [comb(4 + rows, rows) for rows in (4, 3, 2, 1)], [comb(12 + rows, rows) for rows in (3, 2, 1)]
     transcripts = 2 * (4 + 3) + 3
     assert 2 * sum(map(sum, tables)) + sum(comb(4 + rows, rows) for rows in (3, 2, 1)) == 1423
-    assert ran == 1423 + (DRAWS - 1) * transcripts == 1542
+    weighted = 413  # tables of rows with weights, of one row and of two rows a person, with their transcripts
+    assert ran - weighted == 1423 + (DRAWS - 1) * transcripts == 1542
     assert all(finding.sound and finding.loss == pytest.approx(8) for finding in findings)
 
 

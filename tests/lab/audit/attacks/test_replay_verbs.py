@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.kernel import curator as curator_module
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
+from sfumato.kernel.verbs import partitioning
 from sfumato.kernel.verbs.scores import Misfit
 from sfumato.lab.audit.attacks.replay import replay
-from sfumato.lab.audit.subjects.small_tables import Row, neighbouring_tables, small_schema, square_schema
+from sfumato.lab.audit.subjects.subject import Row, neighbouring_tables, small_schema, square_schema
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import AllRanges, Identity, Prefix
 
@@ -181,9 +181,9 @@ def test_broken_verbs_are_named(run, kind, what):
 
 
 def test_too_little_noise_on_a_partition_is_named(monkeypatch):
-    genuine = curator_module.cutting
+    genuine = partitioning.cutting
     monkeypatch.setattr(
-        curator_module,
+        partitioning,
         "cutting",
         lambda cells, price, longest, epsilon, k: genuine(cells, price, longest, 2 * epsilon, k),
     )

@@ -6,7 +6,7 @@ from math import log
 
 import numpy as np
 
-from sfumato.lab.audit.calibration.betting import bet_at_once
+from sfumato.lab.audit.calibration.calibrate import bet_at_once
 
 
 def shares(rng: np.random.Generator, holding):

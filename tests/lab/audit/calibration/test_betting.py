@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
-from sfumato.lab.audit.calibration.betting import evidence_below, mean_at_least, mean_at_most, shares_at
+from sfumato.lab.audit.calibration.calibrate import evidence_below, mean_at_least, mean_at_most, shares_at
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.2, 1.0])

@@ -8,7 +8,6 @@ import pytest
 from registering import register
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.audit.calibration.betting import shares_at
 from sfumato.lab.audit.calibration.calibrate import (
     PARTS,
     POOLS,
@@ -19,6 +18,7 @@ from sfumato.lab.audit.calibration.calibrate import (
     part_alpha,
     pool_alpha,
     pooled,
+    shares_at,
     true_answers,
     unlisted,
 )

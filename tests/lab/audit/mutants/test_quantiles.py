@@ -10,8 +10,8 @@ from curators import CENSUS, curator_of
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.mutants.choices import FreeLinesCurator, below_the_median
 from sfumato.lab.audit.mutants.registry import MUTANTS
-from sfumato.lab.audit.mutants.tr_2010_003 import FreeLinesCurator, below_the_median
 from sfumato.schema import Schema
 
 

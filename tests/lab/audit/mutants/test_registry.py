@@ -9,18 +9,7 @@ import pytest
 from false_alarms import false_alarms
 
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.lab.audit.mutants import (
-    choices,
-    curators,
-    fits,
-    intervals,
-    ledgers,
-    noise,
-    outputs,
-    readers,
-    tr_2010_003,
-    views,
-)
+from sfumato.lab.audit.mutants import choices, curators, ledgers, noise, outputs, readers, views
 from sfumato.lab.audit.mutants.registry import MUTANTS, Mutant, catch, mutant_report
 from sfumato.lab.audit.subjects.subject import Subject
 
@@ -101,7 +90,7 @@ def test_subjects_give_a_row_of_whole_numbers_for_every_run():
 
 
 def test_mutants_are_marked_and_leave_the_kernel_alone():
-    for module in (choices, curators, fits, intervals, ledgers, views, noise, outputs, readers, tr_2010_003):
+    for module in (choices, curators, ledgers, views, noise, outputs, readers):
         assert module.__doc__.startswith("NOT PRIVATE")
     assert curators.Curator.__module__ == "sfumato.kernel.curator"
     assert curators.ForgetfulCurator.charging.__module__ == "sfumato.lab.audit.mutants.curators"

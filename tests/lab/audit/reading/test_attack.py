@@ -33,7 +33,8 @@ def test_no_unit_moves_more_than_is_charged_by_many_pairs(name, full):
     """Over 1,000 pairs over all sources; any number in full. What is read draws nothing at random: it holds or not."""
     if not SOURCES[name].here:
         pytest.skip(f"needs {SOURCES[name].needs}")
-    wanted = 180 if "long files" in name else 120  # of long files a few stand for many
+    # Of long files a few stand for many, and of malformed ones few reach a cell.
+    wanted = 300 if "malformed" in name else 180 if "long files" in name else 120
     found = reading_finding(name, 3_000 if full else wanted, seed=7)
     assert found.complaints == ()
     assert found.pairs >= 6

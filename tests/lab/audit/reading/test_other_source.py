@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from sfumato.kernel.reading.engines.other.engine import Other
+from sfumato.kernel.reading.engines.other.session import Other
 from sfumato.lab.audit.reading.attack import attack_source
 from sfumato.lab.audit.reading.database_sources import duckdb_connection, other_source
 

@@ -12,7 +12,7 @@ from registering import register
 from sfumato.errors import ReleaseFileError
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.attacks.sampling import audit
-from sfumato.lab.audit.mutants.fits import fitted_evenly, fitted_to_the_table
+from sfumato.lab.audit.mutants.outputs import fitted_evenly, fitted_to_the_table
 from sfumato.lab.audit.subjects.registry import (
     CELLS,
     FIRST,
@@ -24,8 +24,7 @@ from sfumato.lab.audit.subjects.registry import (
 from sfumato.lab.audit.subjects.subject import HIDDEN, POOL, PooledEntropy, Subject
 from sfumato.models import MECHANISMS, SPECIAL
 from sfumato.models.base.mechanism import Mechanism
-from sfumato.models.cells.cells import cells
-from sfumato.models.cells.sparse_cells import sparse_cells
+from sfumato.models.cells.cells import cells, sparse_cells
 from sfumato.models.linear.fit import LinearFit
 from sfumato.queries import Identity
 from sfumato.releases.contents.cube import Cube

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.domain import Axis, Domain
-from sfumato.lab.papers.mldp.blocks import Blocks, along_runs
+from sfumato.lab.papers.mldp.training_queries import Blocks, along_runs
 
 
 def grid(*sizes: int) -> Domain:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
-from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of, tiles_beside
+from sfumato.lab.papers.mldp.training_queries import Blocks
 
 LINE = Domain((Axis("x", "integer", np.arange(129.0)),))
 

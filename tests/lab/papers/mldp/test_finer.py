@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.domain import Axis, Domain
-from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.error_bars import finer
+from sfumato.lab.papers.mldp.training_queries import Blocks
 
 
 def domain(*sizes: int) -> Domain:

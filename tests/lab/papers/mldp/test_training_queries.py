@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Axis, Domain
-from sfumato.lab.papers.mldp.blocks import Blocks
-from sfumato.lab.papers.mldp.training_queries import candidates, choose, fullest, training_sets
+from sfumato.lab.papers.mldp.training_queries import Blocks, candidates, choose, fullest, training_sets
 
 SQUARE = Domain((Axis("a", "integer", np.arange(9.0)), Axis("b", "integer", np.arange(7.0))))
 

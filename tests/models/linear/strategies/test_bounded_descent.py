@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.models.linear.strategies.pidentity import least
+from sfumato.models.linear.strategies.hdmm import least
 
 
 def bowl(middle, curvature):

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import QueryError
 from sfumato.lab.reproduce.wd import W
-from sfumato.models.linear.division import divide, divide_recursively
+from sfumato.models.linear.measure import divide, divide_recursively
 from sfumato.models.linear.strategies.budget_allocation import best_precisions
 from sfumato.queries import AllRanges, Identity, Kron, Predicates, Scaled, Total, Weighted, Workload
 

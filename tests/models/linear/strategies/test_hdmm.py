@@ -8,9 +8,15 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.least_squares.expected_error import expected_errors, overall_error
 from sfumato.least_squares.gram import gram_of
-from sfumato.models.linear.strategies.hdmm import best_strategy, candidates, marginal_strategy
-from sfumato.models.linear.strategies.per_axis import combined
-from sfumato.models.linear.strategies.pidentity import best_sums, error_and_gradient, with_sums
+from sfumato.models.linear.strategies.hdmm import (
+    best_strategy,
+    best_sums,
+    candidates,
+    error_and_gradient,
+    marginal_strategy,
+    with_sums,
+)
+from sfumato.models.linear.strategies.hierarchies import combined
 from sfumato.queries import AllRanges, Identity, Kron, Prefix, Ranges, Workload, default_workload, trusted
 
 

@@ -8,8 +8,14 @@ import pytest
 from sfumato.domain import Axis, Domain
 from sfumato.least_squares.expected_error import expected_errors, overall_error
 from sfumato.least_squares.gram import gram_of
-from sfumato.models.linear.strategies.hierarchies import greedy_for, tree_for, tree_strategy, wavelet_strategy
-from sfumato.models.linear.strategies.per_axis import combined, wanted_of
+from sfumato.models.linear.strategies.hierarchies import (
+    combined,
+    greedy_for,
+    tree_for,
+    tree_strategy,
+    wanted_of,
+    wavelet_strategy,
+)
 from sfumato.queries import AllRanges, Haar, Identity, Kron, Prefix, Ranges, Total, Tree, Workload, default_workload
 from sfumato.queries.strategy import Strategy
 

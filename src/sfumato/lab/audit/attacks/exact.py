@@ -30,7 +30,7 @@ from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
 from sfumato.kernel.verbs.scores import Rank, Score
-from sfumato.lab.audit.attacks.watching import Chosen, ChosenPiece, Draw, Drawn, Sifted, Watched, watching
+from sfumato.lab.audit.attacks.tape import Chosen, ChosenPiece, Draw, Drawn, Sifted, Watched, watching
 from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Laplace
 from sfumato.queries import Identity

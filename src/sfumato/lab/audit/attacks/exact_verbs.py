@@ -39,7 +39,7 @@ from sfumato.lab.audit.attacks.exact import (
     watched,
 )
 from sfumato.lab.audit.attacks.reference import largest_gap, partition_law
-from sfumato.lab.audit.attacks.watching import Chosen, Drawn
+from sfumato.lab.audit.attacks.tape import Chosen, Drawn
 from sfumato.measurement import Laplace
 from sfumato.queries import AllRanges, Identity, Prefix, Weighted
 
@@ -122,7 +122,7 @@ def looking(
 def cutting_four(
     prices: tuple[int, int, int], epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator
 ) -> Chances:
-    """Distribution of the best partition of four cells."""
+    """Probabilities of each partition of four cells under `best_partition`. prices: of runs of 1, 2, 4 cells."""
 
     def cut(curator: Curator, budget: Budget) -> object:
         return curator.best_partition(budget, order=np.arange(4), price=[Fraction(p) for p in prices])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -24,17 +25,16 @@ from sfumato.errors import NewLedgerWarning, SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel import opening
 from sfumato.kernel.budget import Budget, Cost
+from sfumato.kernel.ledger import register as register_module
 from sfumato.kernel.ledger.book import Account, period_of
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.attacks.exact import TOLERANCE
 from sfumato.lab.audit.attacks.replay import Complaint, Recorded, ReplayFinding, compared, taped_on
-from sfumato.lab.audit.attacks.tape import Tape
-from sfumato.lab.audit.attacks.watching import Watched
-from sfumato.lab.audit.subjects.small_tables import Row
-from sfumato.models.cells.cells import MECHANISM as CELLS
-from sfumato.models.cells.cells import cells
+from sfumato.lab.audit.attacks.tape import Tape, Watched
+from sfumato.lab.audit.subjects.subject import Row
+from sfumato.models.cells.cells import CELLS, cells
 from sfumato.schema import Schema
 
 MONTHS = ("2026-01", "2026-02", "2026-03", "2026-04")
@@ -73,7 +73,7 @@ class _Office:
             for number, period in enumerate(PARTS):
                 opened = open_table(_rows(history), schema=self.schema)
                 entropy, terms = Watched(number), opening.Terms(self.schema, Cost.of(ONE), CELLS.name, period=period)
-                with patch.object(opening, "Register", self.register):
+                with patch.object(register_module, "Register", self.register):
                     held = opening.open_curator(
                         self.table(opened.engine),
                         terms,
@@ -170,7 +170,8 @@ def _over_all(
     unit = opening.unit_of(schema)
     alone = unit.series is not None and unit.series.alone
     mark = period_of(unit, MONTHS[moved[0]]) if alone else None
-    claimed = (mine.account if mark is None else mine.account.only(mark)).spent
+    losses = tuple(loss for loss in mine.account.losses if mark is None or loss.period == mark)
+    claimed = replace(mine.account, losses=losses).spent
     if total > claimed + TOLERANCE:
         said.append(f"all parts together lose {total:g} about one person, and the ledger says {float(claimed):g}")
     return total / float(claimed or 1), said

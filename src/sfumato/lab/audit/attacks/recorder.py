@@ -24,8 +24,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.measuring import Guess
 from sfumato.kernel.verbs.scores import Misfit, Score
 from sfumato.lab.audit.attacks import reference as twins
-from sfumato.lab.audit.attacks.tape import Call, Kind, LinesRecorder, Tape
-from sfumato.lab.audit.attacks.watching import Chosen, Drawn, Sifted, Watched
+from sfumato.lab.audit.attacks.tape import Call, Chosen, Drawn, Kind, LinesRecorder, Sifted, Tape, Watched
 from sfumato.measurement import Measurement, Noise
 from sfumato.queries import Queries
 from sfumato.schema import Schema
@@ -64,7 +63,7 @@ class Recorder:
         self.__begin()
         made = self.__inner.measure(queries, budget, of=of, scales=scales, which=which, above=above)
         truth = queries.apply_wrapping(self.__inner._dense(of))
-        which = np.zeros(len(truth), dtype=np.int64) if made.which is None else made.which
+        which = np.zeros(len(truth), dtype=np.int64) if made.which is None else np.asarray(made.which)
         noises = tuple(made.noises[kind] for kind in which)
         if above is not None:
             self.__compare_sifted(made, truth, above)
@@ -316,7 +315,7 @@ def _taken_down(
 
 def _rows_by_noise(made: Measurement) -> list[tuple[Codes, Noise]]:
     """Row numbers of a measurement by the noise that they carry."""
-    which = np.zeros(len(made.answers), dtype=np.int64) if made.which is None else made.which
+    which = np.zeros(len(made.answers), dtype=np.int64) if made.which is None else np.asarray(made.which)
     return [(np.flatnonzero(which == kind), noise) for kind, noise in enumerate(made.noises)]
 
 

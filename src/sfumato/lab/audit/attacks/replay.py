@@ -28,19 +28,11 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
 from sfumato.lab.audit.attacks.exact import TOLERANCE, exact_loss, exponential
 from sfumato.lab.audit.attacks.recorder import Recorder, fingerprint
-from sfumato.lab.audit.attacks.tape import Apart, Call, Tape
-from sfumato.lab.audit.attacks.watching import Watched, watching
-from sfumato.lab.audit.subjects.small_tables import (
-    Row,
-    Table,
-    curator_of,
-    difference,
-    neighbouring_tables,
-    small_schema,
-    square_schema,
-)
+from sfumato.lab.audit.attacks.tape import Apart, Call, Tape, Watched, watching
+from sfumato.lab.audit.subjects.subject import Row, Table, difference, neighbouring_tables, small_schema, square_schema
+from sfumato.lab.audit.subjects.subject import curator_of_table as curator_of
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models import SPECIAL, find_mechanism
+from sfumato.models import MECHANISMS, SPECIAL, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.contents.content import Content
 from sfumato.releases.file.manifest import content_of
@@ -106,7 +98,7 @@ def replay(
     person = difference(one, other, schema.privacy_unit.contributions)
     first = _taped(run, schema, one, budget, curator, seed)
     second = _taped(run, schema, other, budget, curator, seed, first.tape)
-    loss, faults = compared(first, second, person, budget, schema.privacy_unit.contributions)
+    loss, faults = compared(first, second, person, budget, schema.privacy_unit.contributions, _weights(schema)[-1])
     return Replay(loss, [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults])
 
 
@@ -114,7 +106,7 @@ def first_fault(run: Run, schema: Schema, budget: Budget | None = None, curator:
     """First complaint of replays of a small mechanism on all tables of up to 2 rows; measures at a bound or missing."""
     half = next((measure.half_units for measure in schema.measures.values()), None)
     levels: Sequence[tuple[int | None, ...]] = ((),) if half is None else ((half,), (None,))
-    for one, other in neighbouring_tables(schema.domain.size, 2, 1, levels):
+    for one, other in neighbouring_tables(schema.domain.size, 2, 1, levels, _weights(schema)):
         for complaint in replay(run, schema, one, other, budget, curator=curator).complaints:
             return complaint.what
     return None
@@ -139,7 +131,8 @@ def replay_findings(
         for most in range(rows, 0, -1):
             drawn_on = _drawn_table(schema, most, seed, crowded=most == rows)
             heard = _Transcript(run, schema, budget, curator, seed + most, drawn_on)
-            found = heard.complaints(neighbouring_tables(schema.domain.size, most, contributions, _levels(schema)))
+            kinds = _levels(schema), _weights(schema)
+            found = heard.complaints(neighbouring_tables(schema.domain.size, most, contributions, *kinds))
             pairs, worst = max(pairs, found.pairs), max(worst, found.loss)
             complaints += found.complaints
             if len(complaints) >= MOST_COMPLAINTS:
@@ -183,11 +176,11 @@ def taped_on(curator: Curator, run: Run, schema: Schema, budget: Budget, entropy
 
 
 def compared(
-    one: Recorded, other: Recorded, person: list[Row], budget: Budget, contributions: int
+    one: Recorded, other: Recorded, person: list[Row], budget: Budget, contributions: int, each: int = 1
 ) -> tuple[float, list[tuple[str, int | None]]]:
     """Bound on the privacy loss between two runs with equal published answers, and the faults found.
 
-    Both tables differ by a person's rows.
+    Both tables differ by a person's rows. each: the most that one of them counts for.
     """
     faults = [*one.faults, *other.faults]
     if not faults and len(one.tape.calls) != len(other.tape.calls):
@@ -202,7 +195,7 @@ def compared(
         if mine.asked != its.asked:
             break
         loss = _loss(mine, its, pure=budget.is_pure)
-        if loss > _charged(mine, person, budget, contributions) + TOLERANCE:
+        if loss > _charged(mine, person, budget, contributions, each) + TOLERANCE:
             faults.append(("the answers move by more than what was charged", place))
         total += loss
     if total > budget.amount + TOLERANCE:
@@ -246,9 +239,10 @@ class _Transcript:
     def complaints(self, tables: Iterable[tuple[Table, Table]]) -> ReplayFinding:
         """Compare the replays on all pairs of neighbouring tables, until there are enough complaints."""
         pairs, worst, complaints, contributions = 0, 0.0, list[Complaint](), self.schema.privacy_unit.contributions
+        each = _weights(self.schema)[-1]
         for one, other in tables:
             person = difference(one, other, contributions)
-            loss, faults = compared(self.on(one), self.on(other), person, self.budget, contributions)
+            loss, faults = compared(self.on(one), self.on(other), person, self.budget, contributions, each)
             pairs, worst = pairs + 1, max(worst, loss)
             complaints += [Complaint(what, call, tuple(one), tuple(other)) for what, call in faults]
             if len(complaints) >= MOST_COMPLAINTS:
@@ -263,7 +257,7 @@ def _published(run: Recorded) -> int:
 
 def _alike(table: Table) -> Hashable:
     """Hashable form of a table, equal for equal counts and sums; owners of rows are left out."""
-    return tuple(sorted((row.cell, tuple((step is None, step or 0) for step in row.steps)) for row in table))
+    return tuple(sorted((row.cell, row.weight, *((step is None, step or 0) for step in row.steps)) for row in table))
 
 
 def _levels(schema: Schema) -> Sequence[tuple[int | None, ...]]:
@@ -272,15 +266,25 @@ def _levels(schema: Schema) -> Sequence[tuple[int | None, ...]]:
     return ((),) if half is None else ((-half,), (1,), (half,), (None,))
 
 
+def _weights(schema: Schema) -> tuple[int, ...]:
+    """Steps that rows of small tables weigh: one, and the most."""
+    return (1,) if schema.weight is None else (1, schema.weight.most)
+
+
 def _drawn_table(schema: Schema, rows: int, seed: int, *, crowded: bool) -> Table:
     """Random table of `rows` people for a transcript, uniform over cells and levels.
 
     crowded: all in one cell, so that one passes thresholds and what is then done with it is audited.
     """
     chance, cells, levels = Random(f"{seed} {rows}"), schema.domain.size, _levels(schema)  # noqa: S311 (not noise)
-    crowd = chance.randrange(cells)
+    crowd, weights = chance.randrange(cells), _weights(schema)
     return [
-        Row(person, crowd if crowded else chance.randrange(cells), chance.choice(levels))
+        Row(
+            person,
+            crowd if crowded else chance.randrange(cells),
+            chance.choice(levels),
+            chance.choice(weights) if len(weights) > 1 else 1,
+        )
         for person in range(1, rows + 1)
     ]
 
@@ -291,11 +295,14 @@ def _shapes(name: str) -> list[tuple[str, Schema, int]]:
         return [("", example(k), 3 if example(k).domain.size <= FEW_CELLS else 2) for k in (1, 2)]
     plain = [("", small_schema(4, k, measured=False), 4) for k in (1, 2)]
     summed = [(", with a measure", small_schema(3, k, measured=True), 3) for k in (1, 2)]
-    return [plain[0], summed[0], plain[1], summed[1], (", two attributes", square_schema(1), 3)]
+    weighed = [(", with weights", small_schema(3, k, measured=k == 1, weighed=True), 2) for k in (1, 2)]
+    fits = name not in MECHANISMS or MECHANISMS[name].why_not(weighed[0][1]) is None
+    square = (", two attributes", square_schema(1), 3)
+    return [plain[0], summed[0], plain[1], summed[1], square, *(weighed if fits else [])]
 
 
 def _file(made: object, schema: Schema, budget: Budget) -> Hashable:
-    """Comparable content of the file of a cube, which must be a function of the published answers; None for others."""
+    """What a release file would hold, to be checked to follow from the published answers alone; None if no content."""
     if not isinstance(made, Content):
         return None
     contents = contents_of(Release(made, "replay", describe_guarantee(budget, schema), private=False))
@@ -336,11 +343,11 @@ def _loss_of_choice(one: Call, other: Call, rate: Fraction, *, pure: bool) -> Fr
 _chances = lru_cache(maxsize=2**13)(exponential)  # of one table's choices, with which all its neighbours are compared
 
 
-def _charged(call: Call, person: list[Row], budget: Budget, contributions: int) -> Fraction:
+def _charged(call: Call, person: list[Row], budget: Budget, contributions: int, each: int) -> Fraction:
     """Privacy loss about this person that was charged for a call."""
     if not budget.is_pure:
-        return contributions**2 * max(call.loads)
-    return sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))
+        return (contributions * each) ** 2 * max(call.loads)
+    return each * sum((call.loads[row.cell if len(call.loads) > 1 else 0] for row in person), Fraction(0))
 
 
 CELLS = 128

@@ -6,7 +6,7 @@ and takes small steps from the worst. Its result was chosen because it missed, s
 are tested by the exact binomial distribution: a false alarm has a probability of 1e-6 over all mechanisms.
 
 Intervals of 50 and 80 % promise as much as those of 95 %, and a breach shows in far fewer releases; and all groups
-together show breaches that no single question does (betting.py).
+together show breaches that no single question does (calibrate.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.lab.audit.calibration.adversary import Table, beginnings, rich
-from sfumato.lab.audit.calibration.betting import By, bet_at_once
+from sfumato.lab.audit.calibration.calibrate import By, bet_at_once
 from sfumato.models import MECHANISMS, find_mechanism
 from sfumato.models.base.mechanism import Run
 from sfumato.releases.contents.content import Content

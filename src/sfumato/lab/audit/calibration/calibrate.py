@@ -7,6 +7,18 @@ these shares is the coverage, and `betting` bounds it, whatever the dependence w
 Known low coverage: every mechanism has its list, and together they are the table of docs/known-limits.md. A listed case
 does not count against a mechanism, but it has to be true: a listed figure that differs from the measured one is a
 complaint too, so the list cannot rot.
+
+Confidence bounds on the mean of numbers in [0, 1] by betting, and a test of all groups of a GROUP BY together.
+
+Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024). A bettor who stakes a
+share of the capital, again and again, on the next number being below m wins nothing on average if the mean is at least
+m. So the capital grows by a factor f with a probability of at most 1 / f (Markov), for every sample size. The numbers
+must be independent; they need not have the same distribution: a product of means is largest where all are equal, so m
+may be their average.
+
+All groups together: the share of the intervals of a GROUP BY that hold is tested, which shows what no single question
+does. If each holds with the confidence it promises, so does the mean share, however groups depend on each other.
+Attributes and confidence of the groups are chosen on other releases, as those that would have won most.
 """
 
 from __future__ import annotations
@@ -15,10 +27,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from math import isfinite, log
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from sfumato.answers.results import Estimate
 from sfumato.arrays import Floats, Whole
@@ -26,14 +40,99 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.lab.audit.calibration.betting import evidence_below, mean_at_least, mean_at_most, shares_at
 from sfumato.lab.audit.calibration.tables import Case, wide_cases
 from sfumato.models import MECHANISMS
 from sfumato.models.base.mechanism import Limit
-from sfumato.models.cells.cells import MECHANISM as CELLS
+from sfumato.models.cells.cells import CELLS
+from sfumato.planner.simulate import hashed
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+
+STAKES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])  # money is split evenly over these shares
+HALVINGS = 40
+
+
+def evidence_below(shares: Floats, mean: float) -> Floats:
+    """Log capital won by betting that the mean is below this, by sample.
+
+    shares: numbers between 0 and 1 along the last axis; several samples may be stacked.
+
+    >>> bool(evidence_below(np.full(10, 0.5), 0.95) > log(1e6)), bool(evidence_below(np.full(10, 0.9), 0.95) > log(1e6))
+    (True, False)
+    """
+    odds = (mean - np.asarray(shares, dtype=np.float64)) / (1.0 - mean)
+    won = np.stack([np.log1p(stake * odds).sum(axis=-1) for stake in STAKES])
+    return np.asarray(np.logaddexp.reduce(won, axis=0) - log(len(STAKES)))
+
+
+def mean_at_most(shares: Floats, alpha: float) -> float:
+    """Upper confidence bound on the mean, wrong with probability at most alpha.
+
+    >>> 0.5 < mean_at_most(np.full(100, 0.5), 1e-6) < 0.7
+    True
+    """
+    low, high = float(np.mean(shares)), 1.0
+    if low == 1.0:
+        return 1.0
+    for _ in range(HALVINGS):  # evidence grows with the mean that is bet against
+        middle = (low + high) / 2
+        low, high = (low, middle) if evidence_below(shares, middle) >= log(1 / alpha) else (middle, high)
+    return high
+
+
+def mean_at_least(shares: Floats, alpha: float) -> float:
+    """Lower confidence bound on the mean, wrong with probability at most alpha."""
+    return 1.0 - mean_at_most(1.0 - np.asarray(shares), alpha)
+
+
+def shares_at(mean: float, releases: int, questions: int, alike: float, samples: int = 2000) -> Floats:
+    """Beta-binomial samples of shares with a given mean, to compute the power of a test; deterministic.
+
+    alike: the correlation of two hits on one release; at 1 a release holds all its questions or none.
+    """
+    places = np.arange(samples * releases, dtype=np.uint64)
+    if alike >= 1:
+        chances = (hashed(places, 301) < mean).astype(np.float64)
+    elif alike <= 0:
+        chances = np.full(len(places), mean)
+    else:
+        strength = 1.0 / alike - 1.0
+        chances = betaincinv(mean * strength, (1.0 - mean) * strength, hashed(places, 301))
+    hits = sum((hashed(places, 302 + question) < chances).astype(np.int64) for question in range(questions))
+    return np.asarray(hits / questions, dtype=np.float64).reshape(samples, releases)
+
+
+CONFIDENCES = 0.6, 0.8, 0.9, 0.95
+
+By = tuple[int, ...]  # places of attributes
+Shares = Callable[[Sequence[tuple[By, float]]], list[float]]  # of one release: how many intervals of each answer hold
+
+
+@dataclass(frozen=True)
+class AtOnce:
+    """Result of a bet. held: the mean share of intervals that hold. evidence: log capital won."""
+
+    by: By
+    confidence: float
+    releases: int
+    held: float
+    evidence: float
+
+
+def bet_at_once(shares: Shares, axes: int, pilot: int, releases: int) -> AtOnce:
+    """Choose groups and confidence on pilot releases, then bet on fresh ones."""
+    every = tuple(range(axes))
+    groups = list(dict.fromkeys([every, *((axis,) for axis in every), every[:2]]))
+    choices = list(product(groups, CONFIDENCES))
+    seen = np.array([shares(choices) for _ in range(pilot)])
+    won = [float(evidence_below(seen[:, place], confidence)) for place, (_, confidence) in enumerate(choices)]
+    by, confidence = choices[int(np.argmax(won))]
+    found = np.array([shares([(by, confidence)])[0] for _ in range(releases)])
+    return AtOnce(by, confidence, releases, float(found.mean()), float(evidence_below(found, confidence)))
+
+
+# -- calibrate
 
 NOMINAL = 0.95
 LEAST, MOST = 0.93, 0.97  # what 95 % intervals may cover in the end; the upper end is for noise alone
@@ -181,7 +280,7 @@ def pool_alpha() -> float:
 
 
 def part_alpha() -> float:
-    """False-alarm probability of the test of one table or kind of question; together they take the other half."""
+    """False-alarm probability of the test of one table or kind of question: half of the audit's, in equal parts."""
     return FALSE_ALARM / 2 / len(MECHANISMS) / PARTS
 
 

@@ -27,7 +27,7 @@ from sfumato.answers.results import Estimate
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
-from sfumato.lab.audit.calibration.betting import mean_at_least, mean_at_most
+from sfumato.lab.audit.calibration.calibrate import mean_at_least, mean_at_most
 from sfumato.lab.audit.statements.expressions import literal, quoted
 from sfumato.releases.release import Release
 from sfumato.schema import Schema

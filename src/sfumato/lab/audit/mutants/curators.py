@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Whole
+from sfumato.arrays import Codes, Which, Whole
 from sfumato.domain import Axis, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import PrivacyError
@@ -32,9 +32,9 @@ from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
 from sfumato.models.tree.descent import Frontier, Geometry, GoOn, Planned, next_measurements
 from sfumato.models.tree.measure import descend
 from sfumato.queries import Identity, Queries, Total, default_workload
-from sfumato.queries.running import GRID
+from sfumato.queries.ranges import GRID
 from sfumato.schema import Schema
-from sfumato.schema.parts import missing_of
+from sfumato.schema.schema import missing_of
 
 WHOLE = Budget.pure(1)
 
@@ -104,6 +104,14 @@ class ForgetfulCurator(Curator):
         self.charge = self.charging(self.charge.budget, self.charge.contributions, self.charge.cells)
 
 
+class WeightlessCurator(Curator):
+    """NOT PRIVATE: a row is charged as one, however much it weighs."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.charge = Charge(self.charge.budget, 1, self.charge.cells)
+
+
 class LargestCurator(ForgetfulCurator):
     """NOT PRIVATE: its charge takes the largest load where it must take the sum."""
 
@@ -155,7 +163,7 @@ class OverlappingCurator(Curator):
 class ScaleFromDataCurator(Curator):
     """NOT PRIVATE: the noise grows with the number of rows, so that its scale tells that number."""
 
-    def _noises(self, *args: Any) -> tuple[tuple[Noise, ...], Codes | None]:
+    def _noises(self, *args: Any) -> tuple[tuple[Noise, ...], Which]:
         (noise,), which = super()._noises(*args)
         if not isinstance(noise, Laplace):
             raise TypeError("this mutant is for pure epsilon")

@@ -20,13 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, NewLedgerWarning, PrivacyError
+from sfumato.kernel.budget import Budget, Cost
+from sfumato.kernel.discovering import Looks, open_looks
 from sfumato.kernel.ledger.book import Series
 from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
 from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
-from sfumato.kernel.reading.table import Table
+from sfumato.kernel.opening import Terms
+from sfumato.kernel.reading.table import Table, open_table
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.schema import Schema
 
 PERSON = Unit("person_id")
 MONTHS = Unit("person_id", Series("person in at most 2 months", 2))
@@ -201,7 +206,7 @@ class MonthlyLedger(Ledger):
 
 
 class FreeCorrections(Ledger):
-    """NOT PRIVATE: a correction is published on what was paid for the part that it corrects."""
+    """NOT PRIVATE: a correction is not charged; it uses the charge of the part that it corrects."""
 
     def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
         for entry in self.entries(wanted.dataset):
@@ -268,3 +273,84 @@ class UncorrectedNoise(PastNoise):
 
     def _standing(self, periods: Sequence[str], label: str) -> list[int]:
         return [*range(1, len(periods) + 1)]
+
+
+# -- several looks on one reservation
+
+HALF, RARE = Fraction(1, 2), Fraction(1, 10**6)
+
+
+def looks_for_less(opener: Callable[..., Looks]) -> str | None:
+    """Whether looks take more than the ledger's entry says, or have a receipt that says something else."""
+    import pyarrow as pa
+
+    attribute = {"type": "category", "values": ["a"], "other": True}
+    parts: dict[str, Any] = {"dataset": "mutants", "privacy_unit": "row", "attributes": {"v": attribute}}
+    schema, table = Schema.from_dict({**parts, "budget": {"epsilon": 9, "delta": "1e-3"}}), pa.table({"v": ["a"] * 20})
+    with _place() as (path, _):
+        terms, ledger = Terms(schema, Cost(Fraction(1), RARE), "discover", by_sums=True), Ledger(path)
+        how = {"ledger": ledger, "entropy": TestingEntropy(1), "step": lambda _: None, "nonce": secrets.token_hex(16)}
+        looks = opener(lambda: open_table(table), terms, [(schema, Cost(HALF, RARE))], **how)
+        listed = sum(_granted(looks.values, schema, HALF, RARE, most=3, values_a_person=1) for _ in range(3))
+        counted = sum(_granted(looks.curator, schema, HALF / 2) for _ in range(6))
+        paid = [(one.epsilon, one.delta) for one in ledger.entries("mutants")]
+        told = [(looks.receipt.epsilon, looks.receipt.delta)]
+        taken = counted * HALF / 2 + listed * HALF, listed * RARE
+    if len(paid) != 1 or taken[0] > paid[0][0] or taken[1] > paid[0][1]:
+        return f"looks took epsilon {taken[0]} and delta {taken[1]}, and the ledger has {paid}"
+    return None if told == paid else f"the receipt says {told}, and the ledger has {paid}"
+
+
+def _granted(look: Callable[..., object], *given: object, **named: object) -> bool:
+    try:
+        look(*given, **named)
+    except PrivacyError:
+        return False
+    return True
+
+
+def looking(kind: type[Looks]) -> Callable[..., Looks]:
+    """Opener of such looks; the reservation is as it should be."""
+    return lambda opened, terms, trials, *, entropy, **how: kind(
+        opened, terms, open_looks(opened, terms, trials, entropy=entropy, **how).receipt, entropy
+    )
+
+
+class ForgetfulLooks(Looks):
+    """NOT PRIVATE: each look may take all that was reserved, whatever the others took."""
+
+    def take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
+        before = self._epsilon, self._delta
+        budget = super().take(epsilon, delta)
+        self._epsilon, self._delta = before
+        return budget
+
+
+class UnpaidLooks(Looks):
+    """NOT PRIVATE: looks at values take nothing of the reservation."""
+
+    def values(self, schema: Schema, epsilon: Fraction, delta: Fraction, **how: Any) -> Any:
+        before = self._epsilon, self._delta
+        self._epsilon, self._delta = epsilon, delta
+        try:
+            return super().values(schema, epsilon, delta, **how)
+        finally:
+            self._epsilon, self._delta = before
+
+
+def unrecorded(opened: Any, terms: Terms, trials: Any, *, ledger: Ledger, **how: Any) -> Looks:
+    """NOT PRIVATE: the looks are paid for in a ledger of their own, and the dataset's knows nothing of them."""
+    return open_looks(opened, terms, trials, ledger=Ledger(ledger.path.with_name("other.sqlite")), **how)
+
+
+def half_reserved(opened: Any, terms: Terms, trials: Any, *, entropy: Any, **how: Any) -> Looks:
+    """NOT PRIVATE: half of what the looks may take is reserved."""
+    less = replace(terms, cost=Cost(terms.cost.epsilon / 2, terms.cost.delta))
+    return Looks(opened, terms, open_looks(opened, less, trials, entropy=entropy, **how).receipt, entropy)
+
+
+def kind_receipt(opened: Any, terms: Terms, trials: Any, **how: Any) -> Looks:
+    """NOT PRIVATE: the receipt, which schema and certificate repeat, says half of what was spent."""
+    looks = open_looks(opened, terms, trials, **how)
+    looks.receipt = replace(looks.receipt, epsilon=looks.receipt.epsilon / 2)
+    return looks

@@ -3,6 +3,16 @@
 Text sent to a terminal or spreadsheet, memory claimed by a stranger's file, words kept in an error, a Ctrl-C taken for
 another error: each was wrong once, and each fix is taken out again here. A check hands the broken code, or the real
 code, an input that brings the fault to light, and complains in words.
+
+NOT PRIVATE: mechanisms whose measurements are honest and whose published fit leaks.
+
+Everything that the curator hands out to them is charged and noisy, so an audit of the measurements alone, as the
+sampling audit once was, finds nothing wrong. The leak is in the fitted cells, which the file holds besides.
+
+NOT PRIVATE is what other mutants are; these are NOT GUARANTEED: intervals that hold less often than they promise.
+
+Their measurements are as noisy as they should be: every cell is measured a few times, with shares of the budget. Their
+intervals are wrong. They are kept so that the audit can be seen to break them.
 """
 
 from __future__ import annotations
@@ -13,18 +23,43 @@ import io
 import signal
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import JsonValue
 
+from sfumato.answers.fit import NoisyCells
+from sfumato.answers.guaranteed_columns import FromFits
+from sfumato.answers.noise_sum import Ends, Find, reach
+from sfumato.answers.question import Kinds
 from sfumato.answers.results import Result
+from sfumato.arrays import Floats
 from sfumato.errors import ReleaseFileError, TableError
+from sfumato.frozen import dataclass
+from sfumato.kernel.budget import Budget
+from sfumato.kernel.curator import Curator
+from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.calibration.breaking import Search, break_intervals
+from sfumato.lab.audit.mutants.noise import Run
+from sfumato.lab.audit.subjects.registry import EMPTY_CELL, subject_of
+from sfumato.lab.audit.subjects.subject import Counts
+from sfumato.measurement import Design, Measurement, Noise
+from sfumato.models.base.measure_and_fit import plain_cells
+from sfumato.models.base.mechanism import Lab, Mechanism
+from sfumato.models.base.mechanism import Run as Make
+from sfumato.models.linear.fit import LinearFit
+from sfumato.models.weights.fit import ScaledShape
+from sfumato.models.weights.measure import even_start, measure_total, misfit_of
+from sfumato.queries import Identity, Workload
+from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.artifact import MANIFEST_FILE, Artifact, Entry, directory_of, read_artifact
 from sfumato.releases.file.manifest import Manifest, MechanismRecord, Member, Statistic, guarantee_of, manifest_bytes
 from sfumato.releases.file.records import LaplaceRecord
+from sfumato.schema import Schema
 
 Show = Callable[[Result], str]
 Open = Callable[[Path], Artifact]
@@ -184,3 +219,130 @@ def _pockets(error: BaseException) -> Iterator[tuple[str, str]]:
                     name = f"a variable of {trace.tb_frame.f_code.co_name}"
                     todo += [(name, value) for value in trace.tb_frame.f_locals.values()]
                 trace = trace.tb_next
+
+
+# -- fits
+
+
+def fitted_to_the_table(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+    """NOT PRIVATE: the last estimate of a multiplicative-weights mechanism is the private table itself.
+
+    Total, misfit and measures are measured as they should be, and an audit of the measurements alone (the layout that
+    the sampling audit had before it looked at the whole file) does not catch it. The shape that is published does.
+    """
+    return _shaped(curator, schema, budget, lambda total: (1 + curator._dense("count")).astype(np.float64))
+
+
+def fitted_evenly(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
+    """Control, private, which the audit must pass: a multiplicative-weights release with a uniform estimate."""
+    return _shaped(curator, schema, budget, lambda total: even_start(total, schema.domain.size))
+
+
+def _shaped(curator: Curator, schema: Schema, budget: Budget, estimate: Callable[[LinearFit], Floats]) -> Cube:
+    for_count, *for_measures = budget.evenly(len(curator.statistics))
+    for_total, for_misfit = for_count.evenly(2)
+    total = measure_total(curator, for_total)
+    count = ScaledShape.like(total, estimate(total))
+    misfit = curator.measure_misfit(misfit_of(Identity(schema.domain.size), count.estimate), for_misfit)
+    return Cube(schema, fits=(count.with_spread(1.0, misfit), *plain_cells(curator, for_measures)))
+
+
+def told_beside_the_fit(curator: Curator, schema: Schema, budget: Budget) -> Cube:
+    """NOT PRIVATE: the private counts are put in the place of the estimate that follows from an honest fit.
+
+    It reaches past the recorder of the replay audit, and every field of the fit is as it should be: who compares the
+    fields alone does not catch it. What is written into the file is the estimate.
+    """
+    cube = fitted_evenly(curator, schema, budget)
+    counts = getattr(curator, "_Recorder__inner", curator)._dense("count")
+    vars(cube.fits[0])["estimate"] = counts.astype(np.float64)
+    return cube
+
+
+def released(run: Make, example: Callable[[int], Schema] | None = None, before: Counts = EMPTY_CELL) -> Run:
+    """Sampler of release files as rows of integers. example: the schema, if not that of all audits."""
+    return subject_of(Mechanism("mutant", "", run, lab=Lab(example=example)), before=before).run
+
+
+# -- intervals
+
+TIMES = 6  # that the same cells are measured
+SEARCH = Search(steps=3, releases=6, questions=6, worst=2, confirmations=300, at_once=0)
+MANY_BOUNDS = Search(steps=2, releases=2, questions=4, worst=1, confirmations=10, at_once=96)
+
+Bound = Callable[[Sequence[Measurement], Floats, Floats, float], Ends]
+Order = Callable[[Sequence[Measurement]], Sequence[Measurement]]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Cube):
+    """Cube of cells that were measured several times. bound: function from all measurements to an interval."""
+
+    measured: tuple[Measurement, ...] = ()
+    bound: Bound | None = None
+
+    def exact_at(self, confidence: float) -> float | None:
+        return None
+
+    def sure(self, kinds: Kinds) -> FromFits:
+        bound = self.bound
+        assert bound is not None  # noqa: S101 (made below)
+        find: Find = lambda low, high, tail: bound(self.measured, low, high, tail)  # noqa: E731 (what it is)
+        return FromFits(self.domain, {"count": find}, kinds)
+
+
+def first_believed(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """Interval of a weighted sum from the first measurement alone."""
+    ((noise,), answers) = measured[0].noises, measured[0].answers
+    below, above = (_reach(noise, tuple(np.sort(weights[weights != 0]).tolist()), tail) for weights in (low, high))
+    return Ends(float(low @ answers) - below, float(high @ answers) + above)
+
+
+def largest_first(measured: Sequence[Measurement]) -> Sequence[Measurement]:
+    """NOT GUARANTEED: sorts measurements by noisy total, largest first, and bounds as if the order were fixed."""
+    return sorted(measured, key=lambda one: -int(one.answers.sum()))
+
+
+def as_asked(measured: Sequence[Measurement]) -> Sequence[Measurement]:
+    """Control: the first measurement in the order asked, which does not depend on the noise."""
+    return measured
+
+
+def half_the_noise(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """NOT GUARANTEED: takes the noise as half as large as it is."""
+    found = first_believed(measured, low, high, tail)
+    return Ends(found.low + (found.high - found.low) / 4.0, found.high - (found.high - found.low) / 4.0)
+
+
+def none_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """NOT GUARANTEED: takes the tightest of several bounds, each with all of the tail."""
+    first = first_believed(measured, low, high, tail)  # all have the same noise, so that ends differ as the answers do
+    apart = [(one.answers - measured[0].answers).astype(np.float64) for one in measured]
+    above, below = max(float(low @ one) for one in apart), min(float(high @ one) for one in apart)
+    return Ends(first.low + above, first.high + below)
+
+
+def all_split(measured: Sequence[Measurement], low: Floats, high: Floats, tail: float) -> Ends:
+    """Control: the tightest of several bounds, with the tail split over them."""
+    return none_split(measured, low, high, tail / len(measured))
+
+
+def broken(bound: Bound, order: Order = as_asked, search: Search = SEARCH) -> str | None:
+    """Verdict of the search on intervals by `bound`, with fixed seeds; None if it finds no breach."""
+
+    def run(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Repeated:
+        every = Identity(schema.domain.size)
+        measured = tuple(order([curator.measure(every, share) for share in budget.evenly(TIMES)]))
+        return Repeated(schema, (NoisyCells(measured[0]),), measured, bound)
+
+    found = break_intervals("mutant", run, search, TestingEntropy(17), seed=2)
+    return None if found is None or found.sound else found.verdict
+
+
+@lru_cache(maxsize=1024)
+def _reach(noise: Noise, weights: tuple[float, ...], tail: float) -> float:
+    """Noise quantile of a sum with these weights at a tail, cached by the sorted weights."""
+    if not weights:
+        return 0.0
+    rows = np.arange(len(weights))
+    return reach(Design(Identity(len(weights)), (noise,), None), rows, np.array(weights), tail)

@@ -82,9 +82,13 @@ def rank_moves(score: Rank) -> str | None:
 
 def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
     """Case of an Arrow table whose identifiers are floats."""
-    table = awkward_table(random)
-    while (unit := table.schema.privacy_unit.column) is None or table.types[unit] != "float64":
-        table = awkward_table(random)
+
+    def shows(one: AwkwardTable) -> bool:
+        who = one.schema.privacy_unit.column or ""
+        return one.types.get(who) == "float64" and any(row[who] != row[who] for row in one.rows)
+
+    table = _drawn(random, shows)
+    unit = table.schema.privacy_unit.column
 
     def opening(rows: Sequence[Row]) -> Table:
         origin = frame(table.arrow(rows), "pyarrow", "Table")
@@ -94,11 +98,28 @@ def float_people(random: Random, folder: Path, frame: type[Frame]) -> Case:
     return table.case(opening)
 
 
-def one_row_a_person(random: Random, folder: Path, table: type[Table]) -> Case:
-    """Case of an Arrow table of which one row a person is made."""
-    found = awkward_table(random)
-    while found.schema.people is None or found.types[found.schema.privacy_unit.column or ""] != "string":
-        found = awkward_table(random)
+def _drawn(random: Random, shows: Callable[[AwkwardTable], bool]) -> AwkwardTable:
+    """Awkward table in which a fault can show; others would only take time."""
+    while not shows(table := awkward_table(random)):
+        pass
+    return table
+
+
+def _has_nan(table: AwkwardTable) -> bool:
+    floats = [name for name, kind in table.types.items() if kind.startswith("float")]
+    return any(row[name] != row[name] for row in table.rows for name in floats)
+
+
+def one_row_a_person(random: Random, folder: Path, table: type[Table], names: Sequence[str] = ()) -> Case:
+    """Case of an Arrow table of which one row a person is made. names: of people, where these are not drawn too."""
+
+    def shows(one: AwkwardTable) -> bool:
+        return one.schema.people is not None and one.types[one.schema.privacy_unit.column or ""] == "string"
+
+    found = _drawn(random, shows)
+    if names:
+        unit = found.schema.privacy_unit.column or ""
+        found = replace(found, rows=tuple({**row, unit: random.choice(names)} for row in found.rows))
     return found.case(lambda rows: table(over_origin(Frame(found.arrow(rows), "pyarrow", "Table"))))
 
 
@@ -131,6 +152,13 @@ def made_of_texts(random: Random, folder: Path, engine: type[DuckDB]) -> Case:
         return Table(over_origin(find_csv((folder / "texts.csv",), PLAIN, ","), engine))
 
     return AwkwardTable(schema, rows, table.types).case(opening, typed=False)
+
+
+def weighed_rows(random: Random, folder: Path, kind: type[Table]) -> Case:
+    """Case of rows with weights beyond the schema's bounds, read by a given kind of table."""
+    table = _table("n", 0, 1, [{"n": place % 2, "w": weight} for place, weight in enumerate((1, 3, 9, -2, 0, 1000))])
+    schema = replace_schema(table.schema, weight={"column": "w", "upper": 3, "step": 1, "unweighted_share": 0})
+    return AwkwardTable(schema, table.rows, table.types).case(lambda rows: kind(open_table(table.arrow(rows)).engine))
 
 
 def replace_schema(schema: Schema, **parts: Any) -> Schema:
@@ -264,19 +292,24 @@ _CHECKS: dict[str, Sides] = {
     "SQLite in UTF-16": _reading(people_in_utf16, readers.AnyEncoding, Sqlite, 4),
     "somebody called NaN": _reading(float_people, readers.NamedNaN, Frame),
     "people among everybody": _reading(one_row_a_person, readers.AmongEverybody, Table, 60),
-    "people folded": _reading(one_row_a_person, readers.PeopleFolded, Table),
+    "people folded": _reading(partial(one_row_a_person, names=("ann", "Ann")), readers.PeopleFolded, Table, 20),
     "people by a value too": _reading(one_row_a_person, readers.OneOfManyRows, Table),
     "a rule that looks at other rows": _reading(made_columns, readers.CentredTable, Table, 6),
     "a rule that a value stops": _reading(made_of_texts, readers.BareCasts, DuckDB, 6),
+    "weights without clipping": _reading(weighed_rows, readers.UnclippedWeights, Table, 6),
     "views like tables": _reading(limited_view, True, False, 5, made=limited_view),
     "types found out too late": _reading(wide_decimals, readers.UnknownDecimals, Frame, 5),
     "columns A and a": _reading(names_in_two_cases, readers.FirstNames, ParquetFiles, 4),
     "any number of rows above": _linked(readers.AnyNumberAbove, crowded=True),
+    "a few rows too many above": _linked(readers.FewTooMany, crowded=True),
     "any number of rows below": _linked(readers.AnyNumberBelow, crowded=True),
+    "children of everybody": _linked(readers.ChildrenOfAll, amounts=True),
     "keys of two households": _linked(readers.SharedKeys, shared=True),
     "orphans that count": _linked(readers.OrphansCounted, crowded=True),
     "statistics believed": _reading(
-        lambda random, folder, files: typed_source(random, folder, partial(parquet_file, files=files)),
+        lambda random, folder, files: typed_source(
+            random, folder, partial(parquet_file, files=files), deal=lambda random: _drawn(random, _has_nan)
+        ),
         readers.StatisticsTrusted,
         ParquetFiles,
         400,

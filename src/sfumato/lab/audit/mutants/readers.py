@@ -11,6 +11,7 @@ import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class BrokenPeople(Table):
 
 
 class AmongEverybody(BrokenPeople):
-    """NOT PRIVATE: what a person's rows amount to is the greatest of everybody's, by a window over all rows."""
+    """NOT PRIVATE: a person's aggregate is the greatest of all persons', by a window over all rows."""
 
     def change(self, people: Any) -> None:
         from sqlglot import exp
@@ -211,6 +212,14 @@ class CentredTable(Table):
         ]
         rows = exp.Select(expressions=[*others, *centred]).from_(engine.table(), copy=False)
         return Derived(engine, rows, engine.columns, []), columns
+
+
+class UnclippedWeights(Table):
+    """NOT PRIVATE: weights count as they are, with noise for the schema's largest."""
+
+    def read(self, schema: Schema, key: int, **how: Any) -> Any:
+        wider = schema.weight and schema.weight.model_copy(update={"upper": Fraction(10**6)})
+        return super().read(schema.model_copy(update={"weight": wider}), key, **how)
 
 
 class OverflowingRank(Rank):
@@ -341,24 +350,41 @@ class _Edited:
         return rows
 
 
-def _without_test(rows: Any, of: str) -> None:
-    for where in list(rows.find_all(exp.Where)):
-        if of in where.sql():
-            where.pop()
+def _taken_for_few(rows: Any, of: str, more: int) -> None:
+    """Raise the number up to which rows of a group are all kept. of: the column that the groups have in common."""
+    for large in rows.find_all(exp.Having):
+        if large.parent.args["group"].sql() == f'GROUP BY "{of}"':
+            large.this.set("expression", exp.Literal.number(int(large.this.expression.this) + more))
 
 
 class AnyNumberAbove(EditedRows):
     """NOT PRIVATE: only rows of the child are capped, for each row above, and these may be any number."""
 
     def edit(self, rows: Any) -> None:
-        _without_test(rows, '"place" <=')
+        _taken_for_few(rows, "h", 10**6)
+
+
+class FewTooMany(EditedRows):
+    """NOT PRIVATE: holders with up to two keys beyond their limit are taken for holders with no more than that."""
+
+    def edit(self, rows: Any) -> None:
+        _taken_for_few(rows, "h", 2)
 
 
 class SharedKeys(EditedRows):
     """NOT PRIVATE: a key that two households have is both's, so that whoever goes gives way to the other."""
 
     def edit(self, rows: Any) -> None:
-        _without_test(rows, '"holders"')
+        _taken_for_few(rows, "k", 10**6)
+
+
+class ChildrenOfAll(EditedRows):
+    """NOT PRIVATE: a person's aggregate of visits is the greatest of all persons', by a window over all visits."""
+
+    def edit(self, rows: Any) -> None:
+        for alias in list(rows.find_all(exp.Alias)):
+            if alias.alias.startswith("of_person") and alias.find(exp.AggFunc):
+                alias.set("this", exp.Window(this=exp.Max(this=alias.this)))
 
 
 class OrphansCounted(EditedRows):
@@ -366,7 +392,8 @@ class OrphansCounted(EditedRows):
 
     def edit(self, rows: Any) -> None:
         for join in rows.find_all(exp.Join):
-            join.set("side", "LEFT")
+            if join.alias_or_name == "above":
+                join.set("side", "LEFT")
 
 
 class AnyNumberBelow(LinkedTable):

@@ -18,7 +18,7 @@ from sfumato.answers.results import Result
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.discovering import Held, find_values
+from sfumato.kernel.discovering import Held, find_values, open_looks
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
@@ -27,19 +27,16 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks import moving_people
 from sfumato.lab.audit.attacks.exact import Law
-from sfumato.lab.audit.attacks.exact_running import tells_too_much
-from sfumato.lab.audit.attacks.exact_values import Kept, deals_too_much, finds_too_much
+from sfumato.lab.audit.attacks.exact_values import Kept, deals_too_much, finds_too_much, tells_too_much
 from sfumato.lab.audit.attacks.replay import Run as Recipe
 from sfumato.lab.audit.attacks.replay import first_fault
 from sfumato.lab.audit.attacks.sampling import audit
-from sfumato.lab.audit.mutants import choices, curators, fits, intervals, ledgers, noise, outputs, readers, views
-from sfumato.lab.audit.mutants import tr_2010_003 as tr
+from sfumato.lab.audit.mutants import choices, curators, ledgers, noise, outputs, readers, views
 from sfumato.lab.audit.mutants.noise import Run, honest
 from sfumato.lab.audit.mutants.reader_checks import Check
 from sfumato.lab.audit.mutants.reader_checks import checks as reader_checks
 from sfumato.lab.audit.subjects.registry import EMPTY_CELL
-from sfumato.lab.audit.subjects.small_tables import small_schema, square_schema
-from sfumato.lab.audit.subjects.subject import Counts, Subject
+from sfumato.lab.audit.subjects.subject import Counts, Subject, small_schema, square_schema
 from sfumato.lab.papers.conjunctions.measure import EXAMPLE as CONJUNCTIONS_EXAMPLE
 from sfumato.lab.papers.fourier.measure import EXAMPLE as FOURIER_EXAMPLE
 from sfumato.lab.papers.fourier.measure import fourier
@@ -55,6 +52,7 @@ from sfumato.schema import Schema
 MANY, MOST = 100_000, 1_000_000  # runs: most leaks are plain to see, some are not
 WHOLE = Budget.pure(1)
 LINE = small_schema(4, 1, measured=True)
+WEIGHED = small_schema(2, 1, measured=True, weighed=True)
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def _released(
 ) -> Mutant:
     """Mutant for the sampling audit of whole release files, with the real mechanism as control."""
     return _sampled(
-        name, run, fits.released(run, example, before), fits.released(control, example, before), MANY // 250
+        name, run, outputs.released(run, example, before), outputs.released(control, example, before), MANY // 250
     )
 
 
@@ -157,12 +155,13 @@ _on_lines = partial(_replayed, schema=small_schema(4, 1, measured=False), budget
 _descending = partial(_checked, check=curators.descent_fault, real=curators.descending(), by="replay")
 _kept = partial(_checked, real=Ledger, by="ledger")
 _registered = partial(_checked, check=ledgers.counts_too_often, real=Register, by="ledger")
+_reserved = partial(_checked, check=ledgers.looks_for_less, real=open_looks, by="ledger")
 _RUNNING = (Curator, PastNoise)
 _running = partial(_checked, check=tells_too_much, real=_RUNNING, by="exact")
 _looked = partial(_checked, check=finds_too_much, real=find_values, by="exact")
 _read_for_values = partial(_checked, check=partial(finds_too_much, find_values), real=Kept, by="exact")
 _dealt = partial(_checked, check=deals_too_much, real=Held.weights, by="exact")
-_bounding = partial(_checked, check=intervals.broken, real=intervals.first_believed, by="intervals")
+_bounding = partial(_checked, check=outputs.broken, real=outputs.first_believed, by="intervals")
 _shown = partial(_checked, by="outputs")
 _summed = partial(_checked, check=readers.sum_moves, real=readers.real_steps, by="reading")
 _of_fourier = partial(_replayed, control=fourier, schema=FOURIER_EXAMPLE(1))
@@ -220,13 +219,14 @@ MUTANTS: dict[str, Mutant] = {
         _made("partition, costs clipped", noise.costs_clipped, _STEEP_CUT, 5 * MANY),
         _sifting("empty cells never published", curators.NoEmptyCellsCurator, ([3, 0], [3, 1])),
         _sifting("published cells by true count", curators.ByCountCurator, ([4, 4], [4, 5])),
-        _released("estimate from the table", fits.fitted_to_the_table, fits.fitted_evenly),
-        _replayed("estimate put beside the fit", fits.told_beside_the_fit, control=fits.fitted_evenly),
+        _released("estimate from the table", outputs.fitted_to_the_table, outputs.fitted_evenly),
+        _replayed("estimate put beside the fit", outputs.told_beside_the_fit, control=outputs.fitted_evenly),
         _replayed("double spend", curators.ForgetfulCurator, curators.until_refused),
         _replayed("composition by maximum", curators.LargestCurator, curators.until_refused),
         _replayed(
             "budget split forgotten", curators.UnsplitCurator, curators.with_whole_budgets, curators.with_even_shares
         ),
+        _replayed("weights charged as one row", curators.WeightlessCurator, curators.with_even_shares, schema=WEIGHED),
         _replayed("overlapping partition", curators.OverlappingCurator, curators.totals_of_groups),
         _on_square("margins charged as one", views.MarginsAsOneCurator, views.misfits_in_one_sum),
         _on_square("margins at once charged as one", views.FullestMarginCurator, views.margins_at_once),
@@ -246,14 +246,14 @@ MUTANTS: dict[str, Mutant] = {
         _replayed("scale from the data", curators.ScaleFromDataCurator, curators.with_even_shares),
         _descending("descent, leaves paid twice", curators.paid_twice, broken=curators.descending(curators.paid_twice)),
         _descending("descent by true counts", curators.steered_by_the_table),
-        _parity("parity, label from the table", tr.label_from_the_table, before=tr.EVEN),
-        _parity("parity, contradictions left empty", tr.contradictions_left_empty, before=tr.CLEAR),
+        _parity("parity, label from the table", choices.label_from_the_table, before=choices.EVEN),
+        _parity("parity, contradictions left empty", choices.contradictions_left_empty, before=choices.CLEAR),
         _exactly("pac, saving taken twice", choices.saved_twice, choices.choice_law(choices.RULES, Fraction(1))),
         _released("pac, error not hidden", choices.counted_exactly, pac, PAC_EXAMPLE),
         _exactly("blr, saving for counts", choices.saved_as_counts, choices.choice_law(choices.TABLES, Fraction(1, 2))),
         _replayed("blr, scaled by the table", choices.scaled_by_the_table, control=choices.scaled_by_noise),
-        _on_lines("quantiles, lines for nothing", tr.FreeLinesCurator, tr.lines_until_refused),
-        _on_lines("quantiles, rows dealt in shares", tr.ReshuffledCurator, tr.below_the_median),
+        _on_lines("quantiles, lines for nothing", choices.FreeLinesCurator, choices.lines_until_refused),
+        _on_lines("quantiles, rows dealt in shares", choices.ReshuffledCurator, choices.below_the_median),
         _summed("sum without clipping", readers.unclipped_steps),
         _summed("NaN through clip", readers.nan_through_clip),
         *(
@@ -266,17 +266,17 @@ MUTANTS: dict[str, Mutant] = {
         _of_conjunctions("subsets by rank", views.SubsetsByRankCurator, views.honest),
         _checked(
             "ends that noise chose",
-            intervals.largest_first,
-            partial(intervals.broken, intervals.first_believed),
-            intervals.as_asked,
+            outputs.largest_first,
+            partial(outputs.broken, outputs.first_believed),
+            outputs.as_asked,
             "intervals",
         ),
-        _bounding("half of the noise", intervals.half_the_noise),
+        _bounding("half of the noise", outputs.half_the_noise),
         _checked(
             "a confidence for each of several bounds",
-            intervals.none_split,
-            partial(intervals.broken, search=intervals.MANY_BOUNDS),
-            intervals.all_split,
+            outputs.none_split,
+            partial(outputs.broken, search=outputs.MANY_BOUNDS),
+            outputs.all_split,
             "intervals",
         ),
         _kept("a ledger for each release", ledgers.FreshLedger, ledgers.spends_twice),
@@ -289,6 +289,16 @@ MUTANTS: dict[str, Mutant] = {
         _registered("a register without names", ledgers.NamelessRegister),
         _registered("a register written afterwards", ledgers.LateRegister),
         _registered("a lost register made anew", ledgers.NewRegister, check=ledgers.loses_people),
+        *(
+            _reserved(name, made, broken=ledgers.looking(made))
+            for name, made in {
+                "looks, all for each": ledgers.ForgetfulLooks,
+                "looks, unpaid": ledgers.UnpaidLooks,
+            }.items()
+        ),
+        _reserved("looks, unrecorded", ledgers.unrecorded),
+        _reserved("looks, half reserved", ledgers.half_reserved),
+        _reserved("looks, a kind receipt", ledgers.kind_receipt),
         _published("months that do not add up, of people who move", ledger=ledgers.MonthlyLedger),
         _published("a correction for nothing", ledger=ledgers.FreeCorrections),
         _published("a register unheeded, of people who move", register=ledgers.UnheededRegister),

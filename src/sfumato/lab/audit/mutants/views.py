@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Which
 from sfumato.domain import Axis, Domain, Partition
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
@@ -28,8 +28,7 @@ from sfumato.lab.papers.conjunctions.content import Conjunctions
 from sfumato.lab.papers.conjunctions.measure import Options, conjunctions
 from sfumato.lab.papers.fourier.content import Coefficients, Listed, downward_closure, queries_of
 from sfumato.lab.papers.fourier.measure import fourier
-from sfumato.lab.papers.mldp.blocks import Blocks
-from sfumato.lab.papers.mldp.training_queries import training_sets
+from sfumato.lab.papers.mldp.training_queries import Blocks, training_sets
 from sfumato.lab.papers.sq.classifiers import pulls
 from sfumato.measurement import Laplace, Measurement, Noise
 from sfumato.queries import Identity, Predicates, Prefix, Queries, Weighted
@@ -125,7 +124,7 @@ class PartsOverlapCurator(Curator):
 class CoefficientsAsOneCurator(Curator):
     """NOT PRIVATE: all coefficients of a set of attributes are charged as one, as if they were cells of a histogram."""
 
-    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
+    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Which) -> list[Load]:
         return [Load(1, unit / noise.parameter) for noise in noises]
 
 
@@ -194,7 +193,7 @@ def nested_halfspaces(curator: Curator, schema: Schema, budget: Budget) -> Measu
 class HalfspacesAsBinsCurator(Curator):
     """NOT PRIVATE: halfspaces along a direction are charged as its bins, where a row of data lies in many of them."""
 
-    def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Codes | None]:
+    def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Which]:
         return super()._noises(Identity(queries.columns), *rest)
 
     def _loads(self, queries: Queries, *rest: Any) -> list[Load]:
@@ -214,7 +213,7 @@ def round_of_a_perceptron(curator: Curator, schema: Schema, budget: Budget) -> M
 class SumsAsOneCurator(Curator):
     """NOT PRIVATE: a perceptron's sums are charged as the first of them, where a row of data moves several."""
 
-    def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Codes | None]:
+    def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Which]:
         return super()._noises(queries[np.array([queries.rows - 1])], *rest)
 
     def _loads(self, queries: Queries, *rest: Any) -> list[Load]:
@@ -247,11 +246,11 @@ class EachQueryAloneCurator(Curator):
         view.__class__ = type(self)  # the kernel makes its views of its own class
         return view
 
-    def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Codes | None]:
+    def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Which]:
         noises, which = super()._noises(queries, *rest)
         return tuple(Laplace(noise.parameter / int(queries.l1)) for noise in noises), which
 
-    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Codes | None) -> list[Load]:
+    def _loads(self, queries: Queries, unit: int, noises: tuple[Noise, ...], which: Which) -> list[Load]:
         return [self._spread(Load(1, Fraction(unit) / noise.parameter)) for noise in noises]
 
 

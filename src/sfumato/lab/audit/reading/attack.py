@@ -169,8 +169,8 @@ def _looked(case: Case, schema: Schema, most: int, parts: tuple[object, ...]) ->
 
 def move(schema: Schema, one: Aggregate, other: Aggregate) -> Fraction:
     """Distance of two readings divided by the charge of one unit: rows, or steps of a measure, over all cells."""
-    rows = schema.privacy_unit.contributions
-    charged = {"count": rows} | {name: rows * measure.half_units for name, measure in schema.measures.items()}
+    rows = schema.most_of_a_unit
+    charged = {"count": rows} | {name: rows * measure.half_units for name, measure in schema.summed.items()}
     cells = np.union1d(one.cells, other.cells)
     apart = {of: np.abs(one.at(cells, of) - other.at(cells, of)).sum() for of in charged}
     return max(Fraction(int(apart[of]), charged[of]) for of in charged)

@@ -25,7 +25,7 @@ from typing import Any
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.engines.duckdb import over_origin
-from sfumato.kernel.reading.engines.other.engine import Other, open_other
+from sfumato.kernel.reading.engines.other.session import Other, open_other
 from sfumato.kernel.reading.formats.databases import Sqlite
 from sfumato.kernel.reading.table import Table
 from sfumato.lab.audit.reading.reference import Row

@@ -27,6 +27,14 @@ from sfumato.schema.linked import LinkedSchema, TableInGroup
 Part = tuple[str, Row]  # a row and the table that it is of
 Tables = Mapping[str, Sequence[Row]]
 Bring = Callable[[Tables, Path, bool], Any]  # write tables, with texts for keys or not; return what `open_tables` takes
+# What rows of a child amount to, and the same in plain Python; a value that is missing is in none of them.
+AMOUNTS: dict[str, Callable[[Sequence[Row]], object]] = {
+    "COUNT(*)": len,
+    "COUNT(*) FILTER (WHERE cost > 1)": lambda rows: sum(cost > 1 for cost in _costs(rows)),
+    "COUNT(DISTINCT kind)": lambda rows: len({row["kind"] for row in rows} - {None}),
+    "MAX(cost)": lambda rows: max(_costs(rows), default=None),
+    "COALESCE(SUM(cost), 1)": lambda rows: sum(_costs(rows)) if any(True for _ in _costs(rows)) else 1,
+}
 TEXTS = ["a", "A", "b", "1", "01", "ß", "ss"]
 COLUMNS = {"persons": ("home", "pid", "age"), "visits": ("pid", "vid", "kind", "cost"), "codes": ("vid", "code")}
 
@@ -40,17 +48,24 @@ def linked_source(
     large: float = 0.2,
     crowded: bool = False,
     shared: bool = False,
+    amounts: bool = False,
 ) -> Case:
     """Case of linked tables, of which one child is read.
 
     where: what the schema says of a table's source. kind: the broken ones are kinds of it. large: how often one
     household has far more persons than any limit. crowded: one has more than any limit of everything, so that it moves
-    as much as is charged. shared: two have one person, whose visits are read.
+    as much as is charged. shared: two have one person, whose visits are read. amounts: persons are read, with what
+    their visits amount to.
     """
     texts, name = random.random() < 0.5, random.choice(["persons", "visits", "visits", "codes"])
-    name = "visits" if shared else name
+    name = "visits" if shared else "persons" if amounts else name
     sources = {table: where(table, folder) for table in COLUMNS}
-    group = _schema(random, sources, units=("home",) if crowded or shared else ("home", "home", "pid"))
+    group = _schema(
+        random,
+        sources,
+        units=("home",) if crowded or shared else ("home", "home", "pid"),
+        often=1.0 if amounts else 0.7,
+    )
     key = (lambda: random.choice(TEXTS)) if texts else (lambda: random.randint(1, 8))
     parts = tuple(_crowd(texts) if crowded else _rows(random, key, large=random.random() < large))
     if shared:
@@ -75,18 +90,25 @@ def linked_source(
     )
 
 
-def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str]) -> LinkedSchema:
-    """Limits and columns that children take, at random; the unit is a household or a person."""
+def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str], often: float) -> LinkedSchema:
+    """Limits and columns that children take, at random; the unit is a household or a person.
+
+    often: how often a table has a column of what its children amount to.
+    """
     persons = {"unit": random.choice(units), "key": "pid"}
     age = {"age": {"type": "integer", "lower": 0, "upper": 2}}
-    if random.random() < 0.7:
-        persons["children"] = "SELECT pid, COUNT(*) AS many FROM visits GROUP BY pid"
-        age["many"] = {"type": "integer", "lower": 0, "upper": 2}
+    many = {"type": "integer", "lower": 0, "upper": 2}
+    if random.random() < often:
+        persons["children"] = f"SELECT pid, {random.choice([*AMOUNTS])} AS many FROM visits GROUP BY pid"
+        age["many"] = many
     kinds = {"kind": {"type": "category", "values": ["x", "y"], **({"other": True} if random.random() < 0.5 else {})}}
     visits: dict[str, Any] = {"belongs_to": "persons", "by": "pid", "key": "vid", "at_most": random.randint(1, 3)}
     codes: dict[str, Any] = {"belongs_to": "visits", "by": "vid", "at_most": random.randint(1, 2)}
     if random.random() < 0.7:
         visits["with_parents"] = ["age"]
+    if random.random() < often:
+        visits["children"] = "SELECT vid, COUNT(*) AS codes FROM codes GROUP BY vid"
+        kinds["codes"] = many
     codes["with_parents"] = random.sample(["kind", *visits.get("with_parents", [])], random.randint(0, 1))
     measures = {"cost": {"lower": 0, "upper": 4, "step": 1}} if random.random() < 0.5 else {}
     code = {"code": {"type": "category", "values": ["p", "q"]}}
@@ -158,10 +180,16 @@ def _unlike(group: LinkedSchema, own: TableInGroup, parts: Sequence[Part], found
     persons, visits = group.tables["persons"], group.tables["visits"]
     rows = {name: [row for of, row in parts if of == name] for name in COLUMNS}
     if own.name == "persons":
-        many = Counter(row["pid"] for row in rows["visits"] if row["pid"] is not None)
-        there = [{**row, "many": many[row["pid"]], "(key)": row[persons.unit or ""]} for row in rows["persons"]]
+        amount = next((one for sql, one in AMOUNTS.items() if f" {sql} AS" in (persons.children or "")), len)
+        of = {row["pid"]: [each for each in rows["visits"] if each["pid"] == row["pid"]] for row in rows["persons"]}
+        there = [
+            {**row, "many": amount(of[row["pid"]] if row["pid"] is not None else []), "(key)": row[persons.unit or ""]}
+            for row in rows["persons"]
+        ]
         unit = PrivacyUnit(column="(key)", contributions=own.at_most)
         return difference(own.schema.model_copy(update={"privacy_unit": unit}), there, found, typed=True)
+    codes = Counter(row["vid"] for row in rows["codes"] if row["vid"] is not None)
+    rows["visits"] = [{**row, "codes": codes[row["vid"]]} for row in rows["visits"]]
     held = _held([(row[persons.unit or ""], row["pid"], row) for row in rows["persons"]], persons.at_most)
     if held is not None and own.name == "codes":
         above, under = held, [row for row in rows["visits"] if row["pid"] in held]
@@ -172,6 +200,10 @@ def _unlike(group: LinkedSchema, own: TableInGroup, parts: Sequence[Part], found
     below = [{**held[row[by]], **row, "(key)": row[by]} for row in rows[own.name] if row[by] in held]
     unit = PrivacyUnit(column="(key)", contributions=own.at_most)
     return difference(own.schema.model_copy(update={"privacy_unit": unit}), below, found, typed=True)
+
+
+def _costs(rows: Sequence[Row]) -> Iterator[float]:
+    return (float(str(row["cost"])) for row in rows if row["cost"] is not None)
 
 
 def _held(rows: Sequence[tuple[object, object, Row]], most: int) -> dict[object, Row] | None:

@@ -20,10 +20,11 @@ from sfumato.lab.audit.reading.expressions import evaluate
 from sfumato.schema import Schema
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date, Integer
 from sfumato.schema.attributes.lists import as_number, folded
-from sfumato.schema.parts import Measure, missing_of
+from sfumato.schema.parts import ROWS, Measure, Weight
 from sfumato.schema.per_person import Aggregate as Amount
 from sfumato.schema.per_person import PersonRule
 from sfumato.schema.recode import Expression
+from sfumato.schema.schema import missing_of
 
 Row = Mapping[str, object]  # a value by column name; None if it is missing
 
@@ -33,11 +34,12 @@ _TRUE, _FALSE = {"true", "t", "1", "yes", "y"}, {"false", "f", "0", "no", "n"}
 
 @dataclass(frozen=True)
 class Placed:
-    """Row that falls into a cell: cell, measures in steps (None if missing), and privacy unit."""
+    """Row that falls into a cell: cell, measures in steps (None if missing), privacy unit, and weight in steps."""
 
     cell: int
     steps: tuple[int | None, ...]
     unit: Hashable
+    weight: int = 1
 
 
 def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Placed]:
@@ -60,13 +62,25 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
         measured = [(part, steps(part, value, typed)) for part, value in bare]
         if unit is None or None in codes or any(part.missing == "drop" and own is None for part, own in measured):
             continue
-        if not _can_be(schema, [int(code or 0) for code in codes]):
+        weight = 1 if schema.weight is None else _weighed(schema, schema.weight, read, typed)
+        if weight < 1 or not _can_be(schema, [int(code or 0) for code in codes]):
             continue
         cell = 0
         for code, size in zip(codes, schema.domain.shape, strict=True):
             cell = cell * size + int(code or 0)
-        found.append(Placed(cell, tuple(own for _, own in measured), unit))
+        found.append(Placed(cell, tuple(own for _, own in measured), unit, weight))
     return found
+
+
+def _weighed(schema: Schema, weight: Weight, read: Row, typed: bool) -> int:
+    """The steps that a row counts for; 0 where its weight is missing or rounds to nothing."""
+    value = number_of(_bare(schema, weight, read[weight.column], typed), typed)
+    if value is None:
+        return 0
+    clipped = min(max(value, float(weight.lower)), float(weight.upper))
+    if weight.mean is not None:
+        clipped = clipped * float(1 - weight.shrink) + float(weight.shrink * weight.mean)
+    return min(math.floor(clipped / float(weight.step) + 0.5), weight.most)
 
 
 def _made(schema: Schema, read: Row, typed: bool) -> dict[str, object]:
@@ -109,7 +123,7 @@ def people_rows(schema: Schema, rule: PersonRule, rows: Sequence[Row], *, typed:
 
 
 def _amount(schema: Schema, each: Amount, boolean: Boolean | None, rows: Sequence[Row], typed: bool) -> object:
-    """What a person's rows amount to."""
+    """Reference value of one aggregate over a person's rows."""
     if each.argument is None:
         return len(rows)
     column, kind = str(each.argument.value), each.argument.kind
@@ -241,11 +255,17 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
         most = len(placed) + 1
     of_unit = Counter(row.unit for row in placed)
     sure = [row for row in placed if of_unit[row.unit] <= most]
-    counts, possible = Counter(row.cell for row in sure), Counter(row.cell for row in placed)
+    counts, possible = (Counter[int](), Counter[int]())
+    for row in placed:
+        possible[row.cell] += row.weight
+        counts[row.cell] += row.weight if of_unit[row.unit] <= most else 0
     there = dict(zip(found.cells.tolist(), found.counts.tolist(), strict=True))
     wanted = sum(min(most, rows) for rows in of_unit.values())
-    if sum(there.values()) != wanted:
-        return f"{sum(there.values())} rows counted, {wanted} expected"
+    counted_rows = sum(there.values())
+    if schema.weight is not None:
+        counted_rows = int(found.sums[ROWS].sum()) // schema.weight.most if ROWS in found.sums else wanted
+    if counted_rows != wanted:
+        return f"{counted_rows} rows counted, {wanted} expected"
     for cell in {*there, *counts}:
         if not counts[cell] <= there.get(cell, 0) <= possible[cell]:
             return f"{there.get(cell, 0)} rows in cell {cell}, {counts[cell]} expected"
@@ -255,8 +275,8 @@ def difference(schema: Schema, rows: Sequence[Row], found: Aggregate, *, typed: 
             missing: dict[int, int] = defaultdict(int)
             for row in sure:
                 own = row.steps[at]
-                sums[row.cell] += own or 0
-                missing[row.cell] += own is None
+                sums[row.cell] += row.weight * (own or 0)
+                missing[row.cell] += row.weight * (own is None)
             if dict(zip(found.cells.tolist(), found.sums[name].tolist(), strict=True)) != dict(sums):
                 return f"sums of {name} differ"
             counted = found.sums.get(missing_of(name))

@@ -225,6 +225,7 @@ def awkward_schema(random: Random, names: dict[str, str] | None = None) -> tuple
         schema = reading_schema(described, unit, measures, file, _rules(schema, _aside(random)))
     schema = _recoded(schema, {part: names[part] for part in chosen}, names["m"] if measured else None, _aside(random))
     schema = _in_a_series(schema, {part: names[part] for part in chosen if part in ("c", "d")}, _aside(random))
+    schema = _weighed(schema, names["m"] if measured else None, _aside(random))
     schema = _by_person(schema, _aside(random))
     used = [*chosen, *(["m"] if measured else []), "who"]
     return schema, {part: names[part] for part in random.sample(used, len(used))}
@@ -285,8 +286,17 @@ def _in_a_series(schema: Schema, columns: Mapping[str, str], aside: Random) -> S
     return schema.model_copy(update={"series": series})
 
 
+def _weighed(schema: Schema, column: str | None, aside: Random) -> Schema:
+    """The schema, at times with rows weighed by the column of its measure, some moved toward a mean."""
+    wanted = [aside.random() for _ in range(12)][-1]  # whatever else was drawn from the first ones
+    if column is None or schema.series is not None or wanted >= 0.4:
+        return schema
+    moved = {"shrink": "0.5", "mean": 1} if wanted < 0.1 else {}
+    return Schema.from_dict(schema.to_dict() | {"weight": {"column": column, "upper": 3, "step": "0.5", **moved}})
+
+
 def _by_person(schema: Schema, aside: Random) -> Schema:
-    """The schema, at times as one of people: each of its columns is what a person's rows amount to."""
+    """The schema, sometimes with `per_person`: each column an aggregate of a person's rows."""
     unit = schema.privacy_unit.column
     parts = [*schema.attributes.values(), *schema.measures.values()]
     columns = list(dict.fromkeys(part.column for part in parts))

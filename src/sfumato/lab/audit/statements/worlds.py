@@ -24,13 +24,13 @@ from sfumato.models import every_name, find_mechanism
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
-from sfumato.schema.parts import missing_of
+from sfumato.schema.schema import missing_of
 
 if TYPE_CHECKING:
     import duckdb
 
 HUGE = 10**6  # an epsilon without noise: of a step it is left with a chance of exp(-10^6)
-BUDGETS = ("1", "1/1000", "1000000")  # epsilons of noisy releases, in turn
+BUDGETS = ("1", "1/400", "1000000")  # epsilons of noisy releases, in turn; noise stays below 2**50 steps of a measure
 
 Row = tuple[Any, ...]  # labels of attributes in their order, then values of measures
 

@@ -25,7 +25,8 @@ from sfumato.measurement import Measurement
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
 from sfumato.models.margins.calibration import BROAD_LOOKS, check
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.joining import Step, join_counts, one_way_margin, onto_total
+from sfumato.models.margins.joining import join_counts, one_way_margin, onto_total
+from sfumato.models.margins.rows import Step
 from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows.model import RandomNumbers

@@ -90,7 +90,7 @@ def walsh_table(sizes: tuple[int, ...]) -> Queries:
 
 
 def coefficients(sizes: Iterable[int]) -> int:
-    """Number of Walsh coefficients of a margin beyond those of its own margins."""
+    """Number of Walsh coefficients of a margin that none of its sub-margins has."""
     return prod(2 ** bits(size) - 1 for size in sizes)
 
 

@@ -26,7 +26,7 @@ from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.lab.papers.forms import check_form, in_sql
-from sfumato.lab.papers.halfspace.net import Net, questions_to_try, scaled
+from sfumato.lab.papers.halfspace.net import Halfspace, Net, questions_to_try, read_halfspace, scaled
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.calibration.model_error import NORMAL_END
 from sfumato.plain_text import off_on_average
@@ -36,7 +36,6 @@ from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.schema import Schema
-from sfumato.sql.halfspaces import Halfspace, read_halfspace
 
 if TYPE_CHECKING:
     from sfumato.sql import Select

@@ -33,9 +33,9 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.lab.papers.forms import check_form
 from sfumato.lab.papers.mldp import onnx_file
-from sfumato.lab.papers.mldp.blocks import Blocks, along_axes
 from sfumato.lab.papers.mldp.error_bars import ErrorBars, boxes_of_tiles, parts_of
 from sfumato.lab.papers.mldp.onnx_file import Running, can_run, missing
+from sfumato.lab.papers.mldp.training_queries import Blocks, along_axes
 from sfumato.measurement import Measurement
 from sfumato.queries import Identity, Predicates
 from sfumato.releases.contents.content import About, Content, Written
@@ -43,7 +43,7 @@ from sfumato.releases.description import example_queries
 from sfumato.releases.file.manifest import Manifest, Statistic, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import NoiseRecord, Text, noise_as_json, noise_record, record, refusal
-from sfumato.releases.rows.encode import NOWHERE, codes_in
+from sfumato.releases.rows.coding import NOWHERE, codes_in
 from sfumato.schema import Schema
 from sfumato.sql import Column, Select, compile_select
 

@@ -17,8 +17,8 @@ from scipy.special import ndtri
 
 from sfumato.arrays import Floats, Whole
 from sfumato.frozen import dataclass
-from sfumato.lab.papers.mldp.blocks import Blocks, along_runs
 from sfumato.lab.papers.mldp.training import LITTLE
+from sfumato.lab.papers.mldp.training_queries import Blocks, along_runs
 
 ROUNDS = 4  # of weighing misfits by what they were found to be
 WIDER = 0.2  # by which share the squared error is taken larger: what a few tiles say of long questions may be luck

@@ -17,12 +17,11 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.lab.papers.mldp import onnx_file
-from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.content import Learned
 from sfumato.lab.papers.mldp.error_bars import finer, tiles_beside
 from sfumato.lab.papers.mldp.onnx_file import can_run, missing
 from sfumato.lab.papers.mldp.training import MODELS, Lesson, best_of, check_names, train
-from sfumato.lab.papers.mldp.training_queries import training_sets
+from sfumato.lab.papers.mldp.training_queries import Blocks, training_sets
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
 from sfumato.queries import Identity, Predicates, Workload
 from sfumato.schema import Schema

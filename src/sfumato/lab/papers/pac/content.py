@@ -34,7 +34,7 @@ from sfumato.releases.file import members
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import CELLS, Columns
 from sfumato.releases.file.records import PositiveExact, Text, fraction_text, record, refusal
-from sfumato.releases.rows.encode import NOWHERE, codes_in
+from sfumato.releases.rows.coding import NOWHERE, codes_in
 from sfumato.schema import Schema
 from sfumato.sql import compile_select
 

@@ -181,7 +181,7 @@ def label_of(schema: Schema, options: Options) -> str:
 
 
 def place_of(schema: Schema, options: Options) -> int:
-    """Index of the value that the rule predicts."""
+    """Index, among the label attribute's values, of the positive class."""
     axis = schema.domain[label_of(schema, options)]
     if options.positive is None:
         return 1

@@ -28,7 +28,7 @@ from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.manifest import Manifest, details_as
 from sfumato.releases.file.members import Columns
 from sfumato.releases.file.records import Text, record, refusal
-from sfumato.releases.rows.encode import NOWHERE, codes_in
+from sfumato.releases.rows.coding import NOWHERE, codes_in
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class Choice:
 
     @property
     def within(self) -> Fraction:
-        """Quantile level among the rows that it is chosen from."""
+        """Its quantile level relative to the rows between `above` and `below`, from which it is chosen."""
         return (self.quantile - self.above) / (self.below - self.above)
 
     @property
@@ -212,9 +212,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class QuantileLine:
-    """Cuts by quantile, in pieces, and the noisy counts of the runs between `edges`. scale: of a choice, per rank.
+    """An ordered attribute cut at privately chosen quantiles, with a noisy count of the rows between neighbouring cuts.
 
-    cell: pieces of a single value or bin.
+    Every value or bin is divided into `cell` equal pieces, which number all places. cuts: place of each quantile.
+    edges, counts: places of the cuts, and noisy counts between them. scale: of the noise of a choice, in ranks.
     """
 
     wanted: Sequence[Choice]

@@ -33,7 +33,7 @@ class Additive:
 
     @property
     def labels(self) -> Codes:
-        """Class of each stratum."""
+        """Predicted class of each stratum."""
         return np.repeat(np.arange(len(self.base)), len(self.edges) + 1)
 
     def scores(self, codes: Sequence[Codes]) -> Whole:
@@ -249,7 +249,7 @@ class Split:
 
 
 def best_split(table: Floats, variance: float, ordered: bool) -> Split | None:
-    """Split of an attribute with the largest gain, of those whose sides both have rows; None where none has.
+    """Split of an attribute with the largest gain and rows on both sides; None where there is none.
 
     table: noisy counts by value (rows) and class. variance: of the noise on each of them.
     """

@@ -23,17 +23,17 @@ from sfumato.lab.reproduce.exhibits import Exhibit, Line, Picture, Plot, Tick, d
 from sfumato.lab.reproduce.ispe.release import TABLES, Setting, cell_errors, publish, rectangle_errors, region_errors
 from sfumato.lab.reproduce.synthetic import Recipe, adult_grid, curator_of, released
 from sfumato.lab.reproduce.tr_2010_003.intervals import drawn_intervals
-from sfumato.least_squares.families import least_squares
+from sfumato.least_squares.closed_forms import least_squares
 from sfumato.measurement import Laplace
-from sfumato.models.linear.hierarchical import hierarchical
-from sfumato.models.partition.kdtree import kdtree
+from sfumato.models.linear.measure import HIERARCHICAL
+from sfumato.models.partition.search import kdtree
 from sfumato.queries import Tree
 
 ESTIMATES = ("consistency", "printed", "ours", "cells")  # fields of Published
 NAMES = {"consistency": "consistency", "printed": "ISPE as printed", "ours": "ISPE, ours", "cells": "cells alone"}
 KINDS = ("cells", "regions", "rectangles")
 SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
-OTHERS: dict[str, Recipe] = {"hierarchical": hierarchical, "kdtree": kdtree}
+OTHERS: dict[str, Recipe] = {"hierarchical": HIERARCHICAL.run, "kdtree": kdtree}
 
 
 @dataclass(frozen=True)

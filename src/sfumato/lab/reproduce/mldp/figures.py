@@ -22,11 +22,10 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw as draw_noise
-from sfumato.lab.papers.mldp.blocks import Blocks
 from sfumato.lab.papers.mldp.content import profiles_of
 from sfumato.lab.papers.mldp.measure import PLAIN, Options, mldp
 from sfumato.lab.papers.mldp.training import MODELS, OWN, Lesson, Model, train
-from sfumato.lab.papers.mldp.training_queries import training_sets
+from sfumato.lab.papers.mldp.training_queries import Blocks, training_sets
 from sfumato.lab.reproduce.exhibits import Exhibit, Line, Picture, Plot, digits, draw
 from sfumato.lab.reproduce.synthetic import (
     Counts,
@@ -39,10 +38,9 @@ from sfumato.lab.reproduce.synthetic import (
     schema_of,
 )
 from sfumato.measurement import Laplace
-from sfumato.models.linear.hierarchical import MECHANISM as HIERARCHICAL
-from sfumato.models.linear.matrix import MECHANISM as MATRIX
+from sfumato.models.linear.measure import HIERARCHICAL, MATRIX
 from sfumato.models.tree.measure import MECHANISM as SFUMATO
-from sfumato.models.weights.pmw import pmw
+from sfumato.models.weights.measure import pmw
 from sfumato.queries import Ranges, Workload
 from sfumato.schema import Schema
 

@@ -2,7 +2,7 @@
 
 Xiao, Xiong, Yuan 2010. Parity: the learner of section 6.3 (after Blum, Kalai and Wasserman), elimination and a majority
 over repetitions, beside the vector that the mechanism finds. Largest value: the exact audit finds that one row changes
-the paper's output by more than it claims (lab/audit/mutants/tr_2010_003.py, whose exact arithmetic is repeated here in
+the paper's output by more than it claims (lab/audit/mutants/choices.py, whose exact arithmetic is repeated here in
 floating point); ours is the exponential mechanism on ranks, at the paper's alpha and at the loss it really has.
 """
 
@@ -20,7 +20,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
 from sfumato.kernel.verbs.scores import Rank
-from sfumato.lab.audit.mutants.tr_2010_003 import limited_domain_loss
+from sfumato.lab.audit.mutants.choices import limited_domain_loss
 from sfumato.lab.papers.parity.content import ParityCube, odd
 from sfumato.lab.papers.parity.measure import parity as parity_release
 from sfumato.lab.papers.quantiles.content import Quantiles

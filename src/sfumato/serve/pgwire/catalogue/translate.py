@@ -288,7 +288,7 @@ def _cast(node: Any) -> None:
 
 
 def _procedure(node: Any) -> None:
-    """Compare the name of a type's function, which we have, where a client compares its number.
+    """Rewrite comparisons of a function's number (regproc as oid) to comparisons of its name, which the catalogue has.
 
     The name of no function, whose number is 0, is `-`.
     """

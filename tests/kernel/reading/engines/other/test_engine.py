@@ -12,7 +12,7 @@ from awkward import ATTRIBUTES, COLUMNS, PERIODS, odd_people, part_of, schema_of
 import sfumato as sf
 from sfumato.errors import TableError
 from sfumato.kernel.ledger.ledger import Ledger
-from sfumato.kernel.reading.engines.other.engine import Other
+from sfumato.kernel.reading.engines.other.session import Other
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.lab.audit.reading import database_sources as other_source

@@ -6,8 +6,8 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
-from sfumato.kernel.reading.engines.other.engine import Other
 from sfumato.kernel.reading.engines.other.mysql import MySQLWords, quoted_table
+from sfumato.kernel.reading.engines.other.session import Other
 from sfumato.kernel.reading.statement import aggregate_statement
 from sfumato.schema import Schema
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sfumato.errors import SfumatoError, TableError
 from sfumato.kernel.reading.engines.other.column_stores import DuckWords
-from sfumato.kernel.reading.engines.other.engine import Other, open_other
+from sfumato.kernel.reading.engines.other.session import Other, open_other
 from sfumato.kernel.reading.expressions import cast
 from sfumato.kernel.reading.table import Table
 from sfumato.schema import Schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from shutil import copyfile
 
 import duckdb
@@ -17,9 +18,13 @@ from sfumato.kernel.reading.engines.postgres.casts import spelled
 from sfumato.kernel.reading.statement import aggregate_statement
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
+from sfumato.lab.audit.reading.linked_tables import as_postgres, on_the_server
+from sfumato.lab.audit.reading.server_sources import server_connection, server_url
+from sfumato.publishing.linked import open_tables
 from sfumato.schema import Schema
 from sfumato.schema.codebooks import keys_of_columns
-from sfumato.schema.codebooks.sql_tables import variables_in
+from sfumato.schema.codebooks.plain_text import variables_in
+from sfumato.schema.linked import LinkedSchema
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +226,30 @@ def test_types_and_constraints_come_from_the_catalogue():
     assert found["age"] == {"type": "integer", "lower": "0", "upper": "120"}
     assert found["ward"]["values"] == "[A, B]" and (found["cost"]["lower"], found["cost"]["upper"]) == ("0", "9.5")
     assert "17" not in text
+
+
+def test_linked_tables_are_read_in_one_state_though_others_write_meanwhile(tmp_path):
+    rows = {"home": 1, "pid": 1, "age": 1}
+    tables = {"persons": [rows], "visits": [{"pid": 1, "vid": 1, "kind": "x", "cost": 1.0}], "codes": []}
+    persons = {"source": on_the_server("persons"), "unit": "home", "key": "pid"}
+    visits = {"source": on_the_server("visits"), "belongs_to": "persons", "by": "pid", "at_most": 9}
+    age, kind = {"age": {"type": "integer", "lower": 0, "upper": 2}}, {"kind": {"type": "category", "values": ["x"]}}
+    group = LinkedSchema.from_dict(
+        {
+            "dataset": "town",
+            "privacy_unit": {"column": "home", "contributions": 9},
+            "tables": {"persons": {**persons, "attributes": age}, "visits": {**visits, "attributes": kind}},
+        }
+    )
+
+    def read(opened, name):
+        return int(opened[name].read(group.tables[name].schema, 1).counts.sum())
+
+    opened = open_tables(as_postgres(tables, tmp_path, False), group)
+    assert read(opened, "persons") == 1
+    server_connection().execute(f"INSERT INTO {on_the_server('visits')} VALUES (1, 2, 'x', 1.0)")
+    assert read(opened, "visits") == 1
+    session = weakref.ref(opened["visits"].engine.session)
+    del opened
+    assert session() is None  # and with it its connection
+    assert read(open_tables(server_url(), group), "visits") == 2

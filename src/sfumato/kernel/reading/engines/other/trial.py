@@ -225,7 +225,7 @@ def tried(schema: Schema, engine: Tried, columns: Mapping[str, Column]) -> None:
         one = {each: values[:some] for each, values in rows.items()}
         one[unit] = [rows[unit][0]] * len(one[unit])
         here, there = _here(schema, columns, kinds, one), _there(schema, engine, columns, kinds, one)
-        same = here.counts.sum() == there.counts.sum() <= schema.privacy_unit.contributions
+        same = here.counts.sum() == there.counts.sum() <= schema.most_of_a_unit
     if not same:
         raise TableError(
             f"{engine.words.shown} does not work out this schema as it is meant (tried on constants, no row was read); "
@@ -273,7 +273,7 @@ def _no_values(kind: Kind, source: Column) -> list[Any]:
 
 
 def _parts(schema: Schema, columns: Mapping[str, Column], each: Column) -> list[Any]:
-    parts = [*schema.attributes.values(), *schema.measures.values()]
+    parts = [*schema.attributes.values(), *schema.measures.values(), *filter(None, [schema.weight])]
     return [part for part in parts if columns[part.column] == each]
 
 

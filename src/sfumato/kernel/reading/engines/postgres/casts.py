@@ -150,7 +150,7 @@ def _double(value: SQL, found: exp.DType | None) -> SQL:
 
 
 def _tiny(value: SQL, literal: Callable[[float], SQL]) -> list[tuple[SQL, SQL]]:
-    """SQL cases that move a non-zero number closer to zero than NEAREST to NEAREST, keeping its sign."""
+    """SQL cases that replace non-zero numbers closer to zero than NEAREST by NEAREST or -NEAREST."""
     above: SQL = exp.And(this=value.copy() > literal(0), expression=value.copy() < literal(NEAREST))
     below: SQL = exp.And(this=value.copy() < literal(0), expression=value.copy() > literal(-NEAREST))
     return [(above, double(NEAREST)), (below, double(-NEAREST))]

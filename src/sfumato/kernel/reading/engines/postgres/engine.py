@@ -205,6 +205,14 @@ class Postgres:
             other.close()
         return replace(self, others=tuple(other for other, _ in others))
 
+    def within(self, first: Postgres) -> Postgres:
+        """The engine in the session of another table of its database: both are read in one transaction."""
+        if type(self.session) is not Session or self.session.address != first.session.address:
+            return self
+        self.session.close()
+        first.session.keep()
+        return replace(self, session=first.session)
+
     def called(self, number: int) -> Postgres:
         """The engine itself: tables have names of their own."""
         return self

@@ -96,6 +96,7 @@ SETTINGS = {
     "bytea_output": "hex",
     "standard_conforming_strings": "on",
     "client_min_messages": "error",  # for privacy: a notice can quote a value
+    "idle_in_transaction_session_timeout": "0",  # it may wait while a table that was read before is measured
 }
 _WIDTHS = {23: 4, 20: 8}  # the bytes of an int4 and an int8, by the number of the type
 _HEADER, _TRAILER, _TOGETHER = 19, 2, 65_536
@@ -109,6 +110,12 @@ class Session:
         self.table = "the table"  # what a message calls it, once it is found
         self._connection: Any = None
         self._close: Callable[[], object] = _nothing_to_close
+        self._kept = False
+        self._path: list[str] | None = None  # of the transaction that is kept, once it has begun
+
+    def keep(self) -> None:
+        """Read all that follows in one transaction, which ends with the session: all statements see one state."""
+        self._kept = True
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -116,19 +123,25 @@ class Session:
         psycopg = driver()
         connection = self._connection or self._open(psycopg)
         try:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            if self._path is None:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield self
         except psycopg.Error as error:
             raise TableError(told(error, self.address.shown, self.table)) from None
         finally:
-            with suppress(Exception):  # where it is gone there is nothing to end
-                connection.execute("ROLLBACK")
+            if not self._kept:
+                with suppress(Exception):  # where it is gone there is nothing to end
+                    connection.execute("ROLLBACK")
 
     def settle(self) -> list[str]:
         """Fix all settings that affect a value's meaning, for this transaction; return the earlier search path."""
+        if self._path is not None:
+            return self._path
         ((path,),) = self.rows("SELECT pg_catalog.current_schemas(true)")
         each = ", ".join(f"pg_catalog.set_config('{name}', '{value}', true)" for name, value in SETTINGS.items())
         self.rows(f"SELECT {each}")
+        if self._kept:
+            self._path = list(path)
         return list(path)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
@@ -162,7 +175,9 @@ class Session:
         return pa.Table.from_batches(batches, schema=schema)
 
     def close(self) -> None:
-        """Close the connection, if it is open."""
+        """Close the connection, if it is open; one that is kept is closed when nobody needs the session any more."""
+        if self._kept:
+            return
         self._close()
         self._close, self._connection = _nothing_to_close, None
 

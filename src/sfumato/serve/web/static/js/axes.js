@@ -1,7 +1,8 @@
 // Axes: where they begin, how they run, what stands beside them.
 /* global Plot, d3 */
+import { t } from "./tongue.js";
 
-export const SCALES = { auto: "automatic", zero: "from 0", fit: "fitted", log: "logarithmic" };
+export const SCALES = { auto: t("automatic"), zero: t("from 0"), fit: t("fitted"), log: t("logarithmic") };
 const DWARFED = 40; // times: of the highest group, so little is left of most others that no eye compares them
 
 const known = (rows) => rows.filter((row) => Number.isFinite(row.value) && row.low !== null && row.high !== null);
@@ -54,9 +55,9 @@ export function torn(colour) {
 
 /** In words, for the key below the chart; empty where the axis is the usual one. */
 export function axisInWords(scale, shape) {
-  if (scale === "fit") return "The axis does not begin at 0 (torn edge): heights show differences, not sizes.";
+  if (scale === "fit") return t("The axis does not begin at 0 (torn edge): heights show differences, not sizes.");
   if (scale !== "log") return "";
-  return shape === "heat" ? "Colours are logarithmic: equal steps are equal factors." : "The axis is logarithmic: equal steps are equal factors. What may be 0 reaches its lower end.";
+  return shape === "heat" || shape === "map" ? t("Colours are logarithmic: equal steps are equal factors.") : t("The axis is logarithmic: equal steps are equal factors. What may be 0 reaches its lower end.");
 }
 
 /** First and last groups that hold less than the others: {place of the attribute: {label: part}}. Averages do not mind. */
@@ -68,5 +69,5 @@ export function cutShort(data) {
 /** How many of them the answer shows, in words. */
 export function cutInWords(data, shape) {
   const shown = cutShort(data).flatMap((cut, place) => [...cut].filter(([label]) => data.keys.some((key) => String(key[place]) === label)));
-  return shown.length ? `${{ bars: "Paler", lines: "Hollow", heat: "Marked *" }[shape]}, because shorter than the others: ${shown.map(([label, part]) => `${label} has ${part}`).join(", ")}. Rows from beyond the bounds count there, too.` : "";
+  return shown.length ? t("{0}, because shorter than the others: {1}. Rows from beyond the bounds count there, too.", { bars: t("Paler"), lines: t("Hollow"), heat: t("Marked *") }[shape], shown.map(([label, part]) => t("{0} has {1}", label, part)).join(", ")) : "";
 }

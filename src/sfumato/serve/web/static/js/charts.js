@@ -1,10 +1,11 @@
 // Charts by Observable Plot. A bar is solid up to the low end of its interval and dissolves towards the high end.
 /* global Plot, d3 */
 import { axis as axisFor, cutShort, floorOf, scaleOf, torn } from "./axes.js";
+import { t } from "./tongue.js";
 import { interval, number, short, shown } from "./words.js";
 
 export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"]; // Okabe and Ito
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const isDark = () => getComputedStyle(document.documentElement).colorScheme === "dark";
 
 /** One object a row of an answer: labels, number, ends. */
@@ -14,9 +15,9 @@ export function rowsOf(data) {
   })).filter((row) => row.value !== null || row.low !== null);
 }
 
-const words = (row, form, part) => [
+export const words = (row, form, part) => [
   row.key.map(shown).join(" · "), number(row.value, row.error, form),
-  `${interval(row.low, row.high, row.error, form)}`, ...(part ? [`only ${part}`] : []),
+  `${interval(row.low, row.high, row.error, form)}`, ...(part ? [t("only {0}", part)] : []),
 ].join("\n");
 
 /** The part of its period that a row holds, where that is not all of it. */
@@ -50,9 +51,13 @@ function gradients(colours) {
 
 const solid = (row) => (row.low === null || row.high === null ? row.value : row.low > 0 ? row.low : row.high < 0 ? row.high : 0);
 
-function plot(options) {
+export function plot(options) {
   const svg = Plot.plot({ className: "plot", style: { fontSize: "12px", overflow: "visible" }, ...options });
   for (const rules of svg.querySelectorAll("style")) rules.remove(); // the page's own stylesheet has them; none is inline
+  for (const mark of svg.querySelectorAll("g[aria-label]")) { // a group without a role has no name that is read out
+    mark.dataset.mark = mark.getAttribute("aria-label");
+    mark.removeAttribute("aria-label");
+  }
   return svg;
 }
 
@@ -220,7 +225,7 @@ export function shades(data, wish) {
   return { scale, shade, named: from < high ? [0, 0.25, 0.5, 0.75, 1].map(at) : [from], spread: high - low };
 }
 
-export function heat(data, { width, form, label, scale: wish }) {
+export function heat(data, { width, form, label, called, scale: wish }) {
   const rows = rowsOf(data);
   const [firsts, seconds] = [distinct(data, 0), distinct(data, 1)];
   const { shade, spread, scale } = shades(data, wish);
@@ -238,8 +243,8 @@ export function heat(data, { width, form, label, scale: wish }) {
     y: { type: "band", domain: d3.range(seconds.length), axis: null, padding: seconds.length > 60 ? 0 : 0.05 },
     color: { type: "identity" },
     marks: [
-      Plot.axisX({ tickSize: 0, label: short(data.by[0], 30), labelAnchor: "right", labelArrow: "none", ticks: thinned(firsts.length, (width - marginLeft) / (Math.min(widest, 14) * 7 + 12)), tickFormat: (place) => marked(firsts[place], 0, 14) }),
-      Plot.axisY({ tickSize: 0, label: short(data.by[1], 30), labelAnchor: "top", labelArrow: "none", ticks: thinned(seconds.length, (seconds.length * cell) / 14), tickFormat: (place) => marked(seconds[place], 1, Math.floor(marginLeft / 7.8)) }),
+      Plot.axisX({ tickSize: 0, label: short(called(data.by[0]), 30), labelAnchor: "right", labelArrow: "none", ticks: thinned(firsts.length, (width - marginLeft) / (Math.min(widest, 14) * 7 + 12)), tickFormat: (place) => marked(firsts[place], 0, 14) }),
+      Plot.axisY({ tickSize: 0, label: short(called(data.by[1]), 30), labelAnchor: "top", labelArrow: "none", ticks: thinned(seconds.length, (seconds.length * cell) / 14), tickFormat: (place) => marked(seconds[place], 1, Math.floor(marginLeft / 7.8)) }),
       Plot.cell(rows, {
         x: (row) => places[0].get(JSON.stringify(row.key[0])), y: (row) => places[1].get(JSON.stringify(row.key[1])),
         fill: (row) => (row.value === null ? "#888888" : shade(scale === "log" && row.value <= 0 ? Number.MIN_VALUE : row.value)), fillOpacity: (row) => trust(row, data, spread), rx: firsts.length > 60 ? 0 : 2,

@@ -5,7 +5,8 @@ import { showCopies } from "./copies.js";
 import { asked, inWords } from "./filters.js";
 import { manner, state } from "./state.js";
 import { STOPPED, waiting } from "./waiting.js";
-import { $, make, short, shown } from "./words.js";
+import { t } from "./tongue.js";
+import { $, make, short, shown, titled } from "./words.js";
 
 const newest = latest();
 const chosen = { amount: "count", of: null, by: null, first: 0, second: 1, having: null, has: 0 };
@@ -32,23 +33,24 @@ function pick(label, options, value, changed) {
 
 function build(focus) {
   const form = $("compare");
-  if (!chosen.by) { form.textContent = "This release has no attribute with two values to compare."; return; }
+  if (!chosen.by) { form.textContent = t("This release has no attribute with two values to compare."); return; }
   const { sum, median } = state.about.summable;
-  const amounts = [["count", null, "the number of rows"], ...(chosen.having ? [["share", null, "the share of rows"]] : []),
-    ...sum.flatMap((name) => [["average", name, `the average ${short(name, 30)}`], ["sum", name, `the sum of ${short(name, 30)}`]]), ...median.map((name) => ["median", name, `the median ${short(name, 30)}`])];
+  const called = (name) => titled(state.about, name);
+  const amounts = [["count", null, t("the number of rows")], ...(chosen.having ? [["share", null, t("the share of rows")]] : []),
+    ...sum.flatMap((name) => [["average", name, t("the average {0}", short(called(name), 30))], ["sum", name, t("the sum of {0}", short(called(name), 30))]]), ...median.map((name) => ["median", name, t("the median {0}", short(called(name), 30))])];
   const labels = (name) => column(name).labels.map((label, place) => [place, short(label, 40)]);
-  const parts = ["Compare ", pick("What to compare", amounts.map(([a, o, text]) => [JSON.stringify([a, o]), text]), JSON.stringify([chosen.amount, chosen.of]), (value) => { [chosen.amount, chosen.of] = JSON.parse(value); })];
+  const parts = [t("Compare "), pick(t("What to compare"), amounts.map(([a, o, text]) => [JSON.stringify([a, o]), text]), JSON.stringify([chosen.amount, chosen.of]), (value) => { [chosen.amount, chosen.of] = JSON.parse(value); })];
   if (chosen.amount === "share") {
     const others = listed().filter((one) => one.column !== chosen.by);
-    parts.push(" with ", pick("Share of", others.map((one) => [one.column, shown(one.column)]), chosen.having, (value) => { chosen.having = value; chosen.has = 0; }),
-      " ", pick("Value", labels(chosen.having), chosen.has, (value) => { chosen.has = +value; }));
+    parts.push(t(" with "), pick(t("Share of"), others.map((one) => [one.column, called(one.column)]), chosen.having, (value) => { chosen.having = value; chosen.has = 0; }),
+      " ", pick(t("Value"), labels(chosen.having), chosen.has, (value) => { chosen.has = +value; }));
   }
-  parts.push(" between ", pick("Attribute", listed().map((one) => [one.column, shown(one.column)]), chosen.by, (value) => {
+  parts.push(t(" between "), pick(t("Attribute"), listed().map((one) => [one.column, called(one.column)]), chosen.by, (value) => {
     Object.assign(chosen, { by: value, first: 0, second: 1 });
     if (chosen.having === value) chosen.having = listed().find((one) => one.column !== value)?.column ?? null;
-  }), " ", pick("First group", labels(chosen.by), chosen.first, (value) => { chosen.first = +value; }), " and ", pick("Second group", labels(chosen.by), chosen.second, (value) => { chosen.second = +value; }), ".");
+  }), " ", pick(t("First group"), labels(chosen.by), chosen.first, (value) => { chosen.first = +value; }), t(" and "), pick(t("Second group"), labels(chosen.by), chosen.second, (value) => { chosen.second = +value; }), ".");
   const only = shared();
-  if (only.length) parts.push(make("span", { class: "hint", text: ` Among rows with ${only.map(inWords).join(", ")}, as chosen under Explore.` }));
+  if (only.length) parts.push(make("span", { class: "hint", text: t(" Among rows with {0}, as chosen under Explore.", only.map((one) => inWords(one, state.about)).join(", ")) }));
   form.replaceChildren(...parts);
   if (focus) [...form.querySelectorAll("select")].find((one) => one.getAttribute("aria-label") === focus)?.focus();
 }
@@ -71,6 +73,7 @@ export async function refresh() {
     if (!current) return;
     last = found;
     $("compare-refused").hidden = true;
+    $("statement").lang = "en";
     $("statement").textContent = found.statement.replace("the first group", name(chosen.first)).replace("that of the second", `that of ${name(chosen.second)}`);
     redraw();
     showCopies($("compare-copies"), state.about, { sql: found.sql, ...manner() });
@@ -92,9 +95,9 @@ export function redraw() {
   const labels = column(chosen.by).labels;
   const width = Math.max(240, Math.floor($("compare-chart").clientWidth));
   const both = [part("first_group", shown(labels[chosen.first]), 0, PALETTE[0]), part("second_group", shown(labels[chosen.second]), 1, PALETTE[1])];
-  const apart = [part("difference", "difference", 0, PALETTE[4])];
+  const apart = [part("difference", t("difference"), 0, PALETTE[4])];
   const options = { width, form: chosen.amount === "share" ? "percent" : "" };
-  $("compare-chart").replaceChildren(...[[both, "The two groups"], [apart, "The difference"]].filter(([rows]) => rows.every((one) => one.value !== null && one.low !== null && one.high !== null)).map(([rows, label]) => {
+  $("compare-chart").replaceChildren(...[[both, t("The two groups")], [apart, t("The difference")]].filter(([rows]) => rows.every((one) => one.value !== null && one.low !== null && one.high !== null)).map(([rows, label]) => {
     const svg = twoGroups(rows, { ...options, label: `${label}. ${$("statement").textContent}` });
     svg.setAttribute("role", "img");
     return svg;

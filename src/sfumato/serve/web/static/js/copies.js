@@ -1,4 +1,5 @@
 // The same question elsewhere: SQL, Python, curl.
+import { t } from "./tongue.js";
 import { make, say } from "./words.js";
 
 const python = (text) => JSON.stringify(text); // a literal of JSON is one of Python
@@ -19,8 +20,8 @@ export function forms(about, question) {
 
 export function showCopies(box, about, question) {
   box.replaceChildren(...Object.entries(forms(about, question)).flatMap(([name, text]) => {
-    const code = make("pre", { class: "code", text, tabindex: "0", "aria-label": `The question as ${name}` });
-    const button = make("button", { type: "button", text: "Copy", "aria-label": `Copy as ${name}`, "data-copy": name });
+    const code = make("pre", { class: "code", text, tabindex: "0", "aria-label": t("The question as {0}", name) });
+    const button = make("button", { type: "button", text: t("Copy"), "aria-label": t("Copy as {0}", name), "data-copy": name });
     button.addEventListener("click", () => copy(text, name, code));
     return [make("div", { class: "copy-head" }, make("span", { text: name }), button), code];
   }));
@@ -34,7 +35,7 @@ async function copy(text, name, code) {
     range.selectNodeContents(code);
     getSelection().removeAllRanges();
     getSelection().addRange(range);
-    if (!document.execCommand("copy")) { say("The text is marked; copy it by Ctrl and C."); return; }
+    if (!document.execCommand("copy")) { say(t("The text is marked; copy it by Ctrl and C.")); return; }
   }
-  say(`Copied as ${name}.`);
+  say(t("Copied as {0}.", name));
 }

@@ -1,13 +1,14 @@
 // Filters: some labels of an attribute, or a stretch of an ordered one. All controls are the browser's own.
-import { $, make, short, shown } from "./words.js";
+import { t } from "./tongue.js";
+import { $, make, short, shown, titled } from "./words.js";
 
 const MOST_TICKS = 60;
 
 export function fillAddFilter(about, filters) {
   const free = about.columns.filter((one) => one.role === "attribute" && !filters.some((filter) => filter.attribute === one.column));
   $("add-filter").replaceChildren(
-    make("option", { value: "", text: filters.length ? "Add another…" : "All rows; add a filter…" }),
-    ...free.map((one) => make("option", { value: one.column, text: shown(one.column) })),
+    make("option", { value: "", text: filters.length ? t("Add another…") : t("All rows; add a filter…") }),
+    ...free.map((one) => make("option", { value: one.column, text: titled(about, one.column) })),
   );
 }
 
@@ -30,22 +31,22 @@ export function asked(filters, about) {
 }
 
 /** A filter in a few words. */
-export function inWords(filter) {
-  const name = shown(filter.attribute);
-  if (filter.labels) return `${name} ${filter.labels.map((label) => short(label, 30)).slice(0, 4).join(" or ")}${filter.labels.length > 4 ? ` or ${filter.labels.length - 4} more` : ""}`;
-  if (filter.first !== undefined && filter.last !== undefined) return `${name} from ${shown(filter.first)} to ${shown(filter.last)}`;
-  return filter.first !== undefined ? `${name} from ${shown(filter.first)}` : `${name} up to ${shown(filter.last)}`;
+export function inWords(filter, about) {
+  const name = titled(about, filter.attribute);
+  if (filter.labels) return `${name} ${filter.labels.map((label) => short(label, 30)).slice(0, 4).join(t(" or "))}${filter.labels.length > 4 ? t(" or {0} more", filter.labels.length - 4) : ""}`;
+  if (filter.first !== undefined && filter.last !== undefined) return t("{0} from {1} to {2}", name, shown(filter.first), shown(filter.last));
+  return filter.first !== undefined ? t("{0} from {1}", name, shown(filter.first)) : t("{0} up to {1}", name, shown(filter.last));
 }
 
 export function showFilters(box, filters, about, changed) {
   box.replaceChildren(...filters.map((filter) => {
     const column = about.columns.find((one) => one.column === filter.attribute);
-    const name = shown(filter.attribute);
-    const remove = make("button", { type: "button", class: "plain", text: "×", "aria-label": `Remove the filter on ${name}` });
+    const name = titled(about, filter.attribute);
+    const remove = make("button", { type: "button", class: "plain", text: "×", "aria-label": t("Remove the filter on {0}", name) });
     remove.addEventListener("click", () => changed(filters.filter((one) => one !== filter), true));
     const body = ranged(column) ? range(filter, column, () => changed(filters)) : ticks(filter, column, () => changed(filters));
     const head = make("div", { class: "filter-head" }, make("bdi", { text: name }), remove);
-    return make("fieldset", { class: "filter" }, make("legend", { class: "unseen", text: `Filter on ${name}` }), head, body);
+    return make("fieldset", { class: "filter" }, make("legend", { class: "unseen", text: t("Filter on {0}", name) }), head, body);
   }));
 }
 
@@ -66,7 +67,7 @@ function range(filter, column, changed) {
     let field;
     if (column.labels) {
       const present = column.labels.filter((label) => label !== null);
-      field = make("select", { id }, make("option", { value: "", text: which === "first" ? "the beginning" : "the end" }),
+      field = make("select", { id }, make("option", { value: "", text: which === "first" ? t("the beginning") : t("the end") }),
         ...present.map((label, place) => make("option", { value: String(place), text: shown(label) })));
       field.value = filter[which] === null ? "" : String(present.indexOf(filter[which]));
       field.addEventListener("change", () => { filter[which] = field.value === "" ? null : present[+field.value]; changed(); });
@@ -77,5 +78,5 @@ function range(filter, column, changed) {
     }
     return [make("label", { for: id, text }), field];
   };
-  return make("div", { class: "range" }, ...end("first", "from"), ...end("last", "to"));
+  return make("div", { class: "range" }, ...end("first", t("from")), ...end("last", t("to")));
 }

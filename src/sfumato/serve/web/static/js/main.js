@@ -5,6 +5,7 @@ import * as compare from "./compare.js";
 import * as explore from "./explore.js";
 import * as sql from "./sql.js";
 import { STOPS, recall, remember, state } from "./state.js";
+import { speak, t } from "./tongue.js";
 import { $, digits, make, percentOf, short, shown } from "./words.js";
 
 const TABS = ["explore", "compare", "sql", "about"];
@@ -32,8 +33,8 @@ function sureness() {
     $("confidence-shown").textContent = text;
     slider.setAttribute("aria-valuetext", text);
     const one = Math.round(1 / (1 - state.confidence));
-    const often = one > 2 ? `Of ${digits(one)} error bars about one misses the true number` : "Every other error bar misses the true number";
-    $("sure-hint").textContent = state.interval === "typical" ? `${often}, on average over questions.` : `${often}, at most, for every table and every question.`;
+    const often = one > 2 ? t("Of {0} error bars about one misses the true number", digits(one)) : t("Every other error bar misses the true number");
+    $("sure-hint").textContent = state.interval === "typical" ? t("{0}, on average over questions.", often) : t("{0}, at most, for every table and every question.", often);
   };
   slider.value = Math.max(0, STOPS.indexOf(state.confidence));
   for (const radio of document.querySelectorAll("[name=interval]")) {
@@ -49,7 +50,7 @@ const again = () => { remember(); if (state.tab === "sql") sql.refresh(); else r
 async function open(name, kept = {}) {
   state.release = name;
   state.about = await get(`/api/releases/${encodeURIComponent(name)}`);
-  document.title = `${state.about.dataset}: Sfumato explorer`;
+  document.title = t("{0}: Sfumato explorer", state.about.dataset);
   explore.begun(kept);
   compare.begun();
   sql.begun(kept);
@@ -58,6 +59,11 @@ async function open(name, kept = {}) {
 }
 
 async function begin() {
+  speak($("language"));
+  const theme = $("theme");
+  const inWords = () => { for (const name of ["Auto", "Light", "Dark"]) if (theme.textContent === name) { theme.textContent = t(name); theme.setAttribute("aria-label", t("Colours: {0}", t(name))); } };
+  inWords();
+  window.addEventListener("theme", inWords);
   const kept = recall();
   if (STOPS.includes(kept.confidence)) state.confidence = kept.confidence;
   if (["typical", "guaranteed"].includes(kept.interval)) state.interval = kept.interval;
@@ -79,7 +85,7 @@ async function begin() {
   $("release").value = first.name;
   $("release").addEventListener("change", () => { $("no-release").hidden = true; open($("release").value); });
   if (kept.release !== undefined && first.name !== kept.release) {
-    $("no-release").textContent = `There is no release “${short(kept.release, 60)}” here. You see ${shown(first.dataset)}; ${releases.length > 1 ? `${releases.length} releases are listed above` : "it is the only one that this server has"}.`;
+    $("no-release").textContent = t("There is no release “{0}” here. You see {1}; {2}.", short(kept.release, 60), shown(first.dataset), releases.length > 1 ? t("{0} releases are listed above", releases.length) : t("it is the only one that this server has"));
     $("no-release").hidden = false;
   }
   await open(first.name, first.name === kept.release ? kept : {});

@@ -1,4 +1,5 @@
 // Charts and numbers as files.
+import { t } from "./tongue.js";
 import { say } from "./words.js";
 
 export function save(blob, name) {
@@ -9,7 +10,7 @@ export function save(blob, name) {
   link.click();
   link.remove();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  say(`Saved ${name}.`);
+  say(t("Saved {0}.", name));
 }
 
 /** A picture that looks the same by itself: colours and fonts as attributes, the paper and the title in it. */
@@ -25,7 +26,7 @@ export function alone(svg, title, about, series = []) {
   set(whole, { xmlns: space, width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif", "font-size": 12, role: "img" });
   const text = (words, attributes) => { const one = set(document.createElementNS(space, "text"), attributes); one.textContent = words; return one; };
   const drawn = svg.cloneNode(true);
-  for (const tip of drawn.querySelectorAll("[aria-label=tip]")) tip.remove();
+  for (const tip of drawn.querySelectorAll("[data-mark=tip], [aria-label=tip]")) tip.remove();
   set(drawn, { x: left, y: top, width: box.width, height: box.height, color: colour("--soft"), fill: "currentColor", "text-anchor": "middle" });
   drawn.removeAttribute("style");
   let along = left;

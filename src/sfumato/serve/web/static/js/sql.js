@@ -5,6 +5,7 @@ import { save } from "./saving.js";
 import { manner, remember, state } from "./state.js";
 import { answerTable, showNotes } from "./tables.js";
 import { STOPPED, waiting } from "./waiting.js";
+import { t } from "./tongue.js";
 import { $, digits, make, short } from "./words.js";
 
 const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "AND", "OR", "NOT", "BETWEEN", "IN", "IS NULL", "AS", "DESC",
@@ -58,7 +59,7 @@ export async function refresh() {
     $("sql-refused").hidden = true;
     $("sql-answer").hidden = false;
     const many = found.rows.length;
-    $("sql-said").textContent = `${digits(many)} row${many === 1 ? "" : "s"}${many > 2000 ? ", the first 2,000 shown; CSV has all" : ""}.`;
+    $("sql-said").textContent = `${many === 1 ? t("1 row") : t("{0} rows", digits(many))}${many > 2000 ? t(", the first 2,000 shown; CSV has all") : ""}.`;
     $("sql-table").replaceChildren(answerTable(found));
     showNotes($("sql-notes"), found);
     showCopies($("sql-copies"), state.about, question());
@@ -107,7 +108,6 @@ function suggest() {
 function render() {
   const list = $("suggestions");
   list.hidden = !open.length;
-  $("sql").setAttribute("aria-expanded", String(Boolean(open.length)));
   list.replaceChildren(...open.map((one, place) => {
     const item = make("li", { role: "option", id: `suggestion-${place}`, "aria-selected": String(place === active) }, make("bdi", { text: short(one.shown, 60) }), make("small", { text: one.kind }));
     item.addEventListener("mousedown", (event) => { event.preventDefault(); take(place); });

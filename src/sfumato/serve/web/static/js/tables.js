@@ -1,4 +1,5 @@
 // Answers as tables, for those who read or hear them.
+import { t } from "./tongue.js";
 import { interval, make, number, percentOf, shown } from "./words.js";
 
 const cell = (text) => make("bdi", { text });
@@ -8,16 +9,16 @@ export function showNotes(box, answer) {
   const [first, ...others] = answer.decisive;
   const rest = [...others, ...answer.notes.filter((note) => !answer.decisive.includes(note)), answer.counted && `Counted: ${answer.counted}.`].filter(Boolean);
   box.replaceChildren(
-    ...(first ? [make("p", { text: `${first[0].toUpperCase()}${first.slice(1)}.` })] : []),
-    ...(rest.length ? [make("details", {}, make("summary", { text: first ? "More notes" : "Notes" }), make("ul", {}, ...rest.map((text) => make("li", { text }))))] : []),
+    ...(first ? [make("p", { lang: "en", text: `${first[0].toUpperCase()}${first.slice(1)}.` })] : []),
+    ...(rest.length ? [make("details", {}, make("summary", { text: first ? t("More notes") : t("Notes") }), make("ul", { lang: "en" }, ...rest.map((text) => make("li", { text }))))] : []),
   );
 }
 
 /** A chart's numbers: the chart in another form. */
-export function chartTable(data, form, title) {
-  const head = [...data.by.map((name) => make("th", { scope: "col" }, cell(shown(name)))),
-    make("th", { scope: "col", class: "number", text: data.amount }), make("th", { scope: "col", class: "number", text: "± std. error" }),
-    make("th", { scope: "col", class: "number", text: `${percentOf(data.confidence)} interval` })];
+export function chartTable(data, form, title, called) {
+  const head = [...data.by.map((name) => make("th", { scope: "col" }, cell(called(name)))),
+    make("th", { scope: "col", class: "number", text: t(data.amount) }), make("th", { scope: "col", class: "number", text: t("± std. error") }),
+    make("th", { scope: "col", class: "number", text: t("{0} interval", percentOf(data.confidence)) })];
   const body = data.keys.map((key, place) => {
     const [value, error, low, high] = [data.values[place], data.stderr[place], data.low[place], data.high[place]];
     return make("tr", {}, ...key.map((label) => make("th", { scope: "row" }, cell(shown(label)))),
@@ -33,7 +34,7 @@ export function answerTable(answer) {
   const parts = new Set(estimates.flatMap((name) => ["stderr", "low", "high", "guaranteed_low", "guaranteed_high"].map((end) => `${name}_${end}`)));
   const columns = answer.columns.filter((name) => !parts.has(name));
   const head = columns.flatMap((name) => (estimates.includes(name)
-    ? [make("th", { scope: "col", class: "number" }, cell(shown(name))), make("th", { scope: "col", class: "number", text: "± std. error" }), make("th", { scope: "col", class: "number", text: `${percentOf(answer.confidence)} interval` })]
+    ? [make("th", { scope: "col", class: "number" }, cell(shown(name))), make("th", { scope: "col", class: "number", text: t("± std. error") }), make("th", { scope: "col", class: "number", text: t("{0} interval", percentOf(answer.confidence)) })]
     : [make("th", { scope: "col" }, cell(shown(name)))]));
   const body = answer.rows.slice(0, 2000).map((row) => make("tr", {}, ...columns.flatMap((name) => {
     if (!estimates.includes(name)) return [make("td", {}, cell(row[name] === null ? "NULL" : shown(row[name])))];

@@ -1,1 +1,0 @@
-"""Releases fused into one: of the same table by their measurements, of disjoint tables by their sums."""

@@ -1,1 +1,0 @@
-"""Compare two releases: which differences between their tables exceed the noise."""
