@@ -93,7 +93,7 @@ class Claims:
         within = self._closed(at[:-1], len(at) - 1, at, counts).reshape(-1, 1)
         left = np.concatenate([within, self._shifted(at[:-1])], axis=1)  # of the last axis, and of the total
         right = np.stack([last**2, variance * last**2, 2.0 * variance * last * off, variance * off**2])
-        sure = (left @ right).reshape(counts.shape)
+        sure = np.dot(left, right).reshape(counts.shape)
         self._add_smaller(sure, at, len(at) - 1, at, counts)
         if any(level != ALL for level in levels):
             sure += self._of_blocks(at)

@@ -500,7 +500,7 @@ class Search:
 
     def _reaching(self, sets: Flags) -> Floats:
         """Part of a view's precision that reaches a foretold set, (views, sets): the ratio of cells, 0 outside."""
-        held = sets.astype(np.float32) @ self._inside.T.astype(np.float32) >= self._inside.sum(axis=1) - 0.5
+        held = np.dot(sets.astype(np.float32), self._inside.T.astype(np.float32)) >= self._inside.sum(axis=1) - 0.5
         fewer = np.minimum(self._cells_of(self._inside) - self._cells_of(sets)[:, None], 0.0)
         return np.where(held, np.exp(fewer), 0.0)
 
@@ -581,7 +581,7 @@ class Search:
             return None
         reaching = self._reaching(views.sets)
         by_view = self._information(views.shares)[:, None] * reaching
-        gone = new.astype(np.float32) @ views.sets.T.astype(np.float32) >= views.sets.sum(axis=1) - 0.5
+        gone = np.dot(new.astype(np.float32), views.sets.T.astype(np.float32)) >= views.sets.sum(axis=1) - 0.5
         freed = gone @ views.shares
         allotted = np.where(freed > 0, freed, np.median(views.shares))
         scale = self.budget / (self.budget - freed + allotted)
