@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato.dbapi.connection import connect as connect
+    from sfumato.dbapi import connect as connect
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.planner.plan import make_plan as plan
     from sfumato.public.certificate.record import certificate

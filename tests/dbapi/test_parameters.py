@@ -11,8 +11,7 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.dbapi import DataError, ProgrammingError
-from sfumato.dbapi.connection import bind, literal
+from sfumato.dbapi import DataError, ProgrammingError, bind, literal
 
 
 @given(st.text(), st.sampled_from(["x = ?", "x = E?", "x = -?", "x IN (?)", "x = ?y"]))

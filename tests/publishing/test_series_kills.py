@@ -25,7 +25,7 @@ import pytest
 from ledgers import raw
 from months import MONTHS, months_of
 
-from sfumato.cli.series import add
+from sfumato.cli.several import add
 from sfumato.errors import NewLedgerWarning, SfumatoError
 from sfumato.kernel.ledger.ledger import Ledger, Receipt
 from sfumato.publishing import publish

@@ -32,8 +32,8 @@ COMMANDS = {  # of each command: the module and the function, and its line in th
     "sample": ("sfumato.cli.sample", "sample", "Draw synthetic rows from a release."),
     "predict": ("sfumato.cli.sample", "predict", "Predict your own rows with a published model."),
     "report": ("sfumato.cli.info", "report", "Write one HTML page about a release, for any reader."),
-    "compare": ("sfumato.cli.compare", "compare", "Find the differences between two releases that are real."),
-    "combine": ("sfumato.cli.compare", "combine", "Fuse releases of one table, or add up those of disjoint tables."),
+    "compare": ("sfumato.cli.several", "compare", "Find the differences between two releases that are real."),
+    "combine": ("sfumato.cli.several", "combine", "Fuse releases of one table, or add up those of disjoint tables."),
     "certificate": ("sfumato.cli.info", "certificate", "Print what a release promises, as text, JSON or JSON-LD."),
     "keygen": ("sfumato.cli.info", "keygen", "Make a pair of keys to sign releases with."),
     "sign": ("sfumato.cli.info", "sign", "Sign a release with your key."),
@@ -43,7 +43,7 @@ COMMANDS = {  # of each command: the module and the function, and its line in th
     "completion": ("sfumato.cli.shared", "completion", "Print a script that makes your shell complete commands."),
     "schema": ("sfumato.cli.schema", "app", "Find the mistakes in a schema file, or help an editor to."),
     "ledger": ("sfumato.cli.ledger", "app", "Show budgets and what was spent, or set a dataset's total."),
-    "series": ("sfumato.cli.series", "app", "List a series, take a part out, or add one."),
+    "series": ("sfumato.cli.several", "app", "List a series, take a part out, or add one."),
 }
 
 

@@ -3,8 +3,7 @@
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.kernel.reading.derived import Derived
-from sfumato.kernel.reading.engines import Column
+from sfumato.kernel.reading.engines import Column, Derived
 from sfumato.kernel.reading.expressions import column, named
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.schema import Schema

@@ -32,8 +32,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate, Rows
 from sfumato.kernel.reading.binning import read_unit
 from sfumato.kernel.reading.checking import Checked
-from sfumato.kernel.reading.derived import Derived
-from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.engines import Column, Derived, Engine
 from sfumato.kernel.reading.expressions import (
     SQL,
     TEXTS,

@@ -20,8 +20,7 @@ from sqlglot import exp
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.binning import read_number, read_time, read_unit, read_value
-from sfumato.kernel.reading.derived import Derived
-from sfumato.kernel.reading.engines import Column, Engine, used_columns
+from sfumato.kernel.reading.engines import Column, Derived, Engine, used_columns
 from sfumato.kernel.reading.expressions import (
     SQL,
     TEXTS,

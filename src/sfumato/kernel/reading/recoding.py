@@ -27,8 +27,7 @@ from sfumato.kernel.reading.binning import (
     read_value,
     unless_missing,
 )
-from sfumato.kernel.reading.derived import Derived
-from sfumato.kernel.reading.engines import ROLES, Column, Engine
+from sfumato.kernel.reading.engines import ROLES, Column, Derived, Engine
 from sfumato.kernel.reading.expressions import (
     SQL,
     cast,

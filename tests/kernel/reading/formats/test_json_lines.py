@@ -4,8 +4,8 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.kernel.reading.engines.duckdb import over_origin
-from sfumato.kernel.reading.formats import json_lines
-from sfumato.kernel.reading.formats.json_lines import JsonLines
+from sfumato.kernel.reading.formats import text_files
+from sfumato.kernel.reading.formats.text_files import JsonLines
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.schema import Schema
 
@@ -52,7 +52,7 @@ def test_lines_that_can_be_read_are_rows_wherever_the_file_is_cut(tmp_path, bloc
 
 
 def test_lines_too_long_fall_out_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "LONGEST", 100)
+    monkeypatch.setattr(text_files, "LONGEST", 100)
     path = tmp_path / "t.ndjson"
     for size in (60, 400):
         long = b'{"age": 5, "sex": "F", "x": "' + b"x" * size + b'"}'

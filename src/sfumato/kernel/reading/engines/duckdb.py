@@ -273,11 +273,11 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
 
 def _found(kind: str, paths: tuple[Path, ...], dialect: Dialect, wanted: Sequence[str]) -> Origin:
     if kind in ("csv", "tsv"):
-        from sfumato.kernel.reading.formats.csv_files import find_csv
+        from sfumato.kernel.reading.formats.text_files import find_csv
 
         return find_csv(paths, dialect, "\t" if kind == "tsv" else ",")
     if kind == "jsonl":
-        from sfumato.kernel.reading.formats.json_lines import find_json
+        from sfumato.kernel.reading.formats.text_files import find_json
 
         return find_json(paths, dialect, wanted)
     if STANDARD_INPUT in paths:

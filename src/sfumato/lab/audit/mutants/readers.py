@@ -18,19 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.kernel.reading.derived import Derived
-from sfumato.kernel.reading.engines import Column, Engine
+from sfumato.kernel.reading.engines import Column, Derived, Engine
 from sfumato.kernel.reading.engines.duckdb import DuckDB
 from sfumato.kernel.reading.expressions import cast, named
 from sfumato.kernel.reading.formats.columnar import Frame, ParquetFiles
-from sfumato.kernel.reading.formats.csv_files import CsvFiles
 from sfumato.kernel.reading.formats.databases import Sqlite
 from sfumato.kernel.reading.formats.excel_files import ExcelFiles
-from sfumato.kernel.reading.formats.json_lines import JsonLines
 from sfumato.kernel.reading.formats.origin import SOURCE
+from sfumato.kernel.reading.formats.text_files import CsvFiles, JsonLines
 from sfumato.kernel.reading.joining import LinkedTable
 from sfumato.kernel.reading.table import Table, open_table
-from sfumato.kernel.verbs.scores import Rank
+from sfumato.kernel.verbs.exponential import Rank
 from sfumato.schema import Schema
 
 Steps = Callable[[list[float]], int]  # the values of a measure -> their sum in steps

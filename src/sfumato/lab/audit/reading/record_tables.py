@@ -16,7 +16,7 @@ from zipfile import ZipFile
 from sfumato.frozen import dataclass
 from sfumato.kernel.reading.engines.duckdb import over_origin
 from sfumato.kernel.reading.formats.excel_files import ExcelFiles
-from sfumato.kernel.reading.formats.json_lines import JsonLines
+from sfumato.kernel.reading.formats.text_files import JsonLines
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.reference import Row, unit_of
 from sfumato.lab.audit.reading.tables import BLOCKS, PLAIN_NAMES, AwkwardTable, Case, awkward_schema

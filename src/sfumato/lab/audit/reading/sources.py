@@ -18,9 +18,9 @@ from sfumato.errors import TableError
 from sfumato.kernel.reading.engines import Column
 from sfumato.kernel.reading.engines.duckdb import DuckDB, over_origin
 from sfumato.kernel.reading.formats.columnar import ParquetFiles
-from sfumato.kernel.reading.formats.csv_files import CsvFiles, find_csv
 from sfumato.kernel.reading.formats.databases import Database
 from sfumato.kernel.reading.formats.origin import SOURCE
+from sfumato.kernel.reading.formats.text_files import CsvFiles, find_csv
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.lab.audit.reading.csv_tables import awkward_file
 from sfumato.lab.audit.reading.database_sources import (
