@@ -18,8 +18,14 @@ from sfumato.kernel.verbs.exponential import Misfit
 from sfumato.measurement import Gaussian, Measurement, Trail
 from sfumato.models.calibration.adjusted_fit import Along, MovedFit, steadied
 from sfumato.models.calibration.block_counts import BlockCounts, Blocks
-from sfumato.models.calibration.families import MeasuredPartition, MeasuredShape, MeasuredShrinkage, MeasuredTree
-from sfumato.models.calibration.fit import Brought, MeasuredFit
+from sfumato.models.calibration.fit import (
+    Brought,
+    MeasuredFit,
+    MeasuredPartition,
+    MeasuredShape,
+    MeasuredShrinkage,
+    MeasuredTree,
+)
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.linear.fit import LinearFit, SolvedFit, SummedFit
 from sfumato.models.partition.buckets import Halvings

@@ -110,7 +110,7 @@ class AlongTime(NoiseSource):
 
 
 def _in_grid_units(side: Sum) -> Sum:
-    """A sum in units of the grid, 1 / GRID."""
+    """Convert a sum to units of the grid, 1 / GRID."""
 
     def scaled(weights: ByStatistic) -> ByStatistic:
         return {of: one.times(1.0 / GRID) for of, one in weights.items()}
@@ -129,7 +129,7 @@ class OfPart:
 
     @property
     def run(self) -> Run:
-        """Name of the noises that it shares with other parts, which have the same cells and statistics."""
+        """Key of the run of parts that share noise with this one: same cells, same statistics."""
         return self.noises.trail.run, self.cells.size, tuple(self.noises.noises)
 
     def weights(self, of: str, kind: str) -> Floats:
@@ -211,7 +211,7 @@ class Joint:
         return NormalErrors(noise, np.zeros_like(noise), unknown, np.arange(noise.shape[1]))
 
     def _of_all(self, places: tuple[int, ...]) -> Floats:
-        """Covariance of what the sums of every group have in common."""
+        """Covariance that all groups' sums share: that of their weights on all cells."""
         if places not in self._known:
             sums = len(ENDS) * len(self.parts[0].sides)
             self._known[places] = np.zeros((sums, sums))

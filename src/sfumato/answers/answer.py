@@ -146,7 +146,7 @@ def of_each(confidence: float, numbers: int, *, apart: bool = False) -> float:
 
 
 class Viewed(Shown, Protocol):
-    """Content that shows its cells, and what is known of their errors; `ContentOfCells` says what each returns."""
+    """Interface of a content with cells and error models for a query; `ContentOfCells` documents each method."""
 
     def measured_view(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View: ...
 
@@ -326,7 +326,7 @@ def _by_set(content: Viewed, select: Select, counts: CountsBySet, confidence: fl
 
 
 def _parts(select: Select, schema: Schema) -> list[Select]:
-    """Queries of the columns that rest on the same attributes, where all cells of these are fewer than of one query.
+    """Split a query into one for each set of attributes that its columns need, where that takes fewer cells.
 
     None at all if one query is less work. Ten correlations of five attributes need ten tables of two, not one of five.
     """
@@ -359,7 +359,7 @@ def _in_parts(content: Viewed, select: Select, parts: list[Select], confidence: 
 
 
 def _has_no_law(column: Column) -> bool:
-    """Whether a column has a statistic whose sampling error does not follow from covariances of sums."""
+    """Whether a statistic's sampling error is unknown: it does not follow from covariances of sums."""
     rules = [one.rule for one in (column.rule.columns if isinstance(column.rule, Formula | Extreme) else (column,))]
     return isinstance(column.rule, Extreme) or any(
         isinstance(rule, Distinct)

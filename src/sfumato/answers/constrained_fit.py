@@ -69,7 +69,7 @@ class AroundFit(Plain):
     fit: Fit
 
     def __post_init__(self) -> None:
-        """Take over what the fit says of its kind."""
+        """Copy statistic and class flags from the wrapped fit."""
         for name in ("family", "room", "exact"):
             object.__setattr__(self, name, getattr(self.fit, name))
 
@@ -158,7 +158,7 @@ class ConditionedFit(_WithZeros):
 
     @cached_property
     def _rows(self) -> Floats:
-        """A_p, (rows, possible)."""
+        """Query matrix of the measurement on possible cells, A_p, (rows, possible)."""
         queries = self.fit.measurements[0].queries
         return np.asarray(queries @ np.eye(queries.columns)[:, self.possible], dtype=np.float64)
 
@@ -206,7 +206,7 @@ class ConditionedFit(_WithZeros):
 
 
 def agreeing(fit: Fit, facts: Sequence[Fact], domain: Domain) -> tuple[Fit, tuple[Fact, ...]]:
-    """The fit of counts brought to the facts that its noisy counts do not contradict, and those that they do."""
+    """Condition a fit of counts on public counts (facts); also returns the facts that its noisy counts contradict."""
     whole = _FactFit(fit, tuple(facts), domain)
     odd = tuple(fact for fact in facts if whole.contradicted(fact))
     followed = tuple(fact for fact in facts if fact not in odd)
@@ -276,7 +276,7 @@ class _FactFit(AroundFit):
         return replace(errors, weights=errors.weights * unsure, model=between, unknown=errors.unknown & unsure)
 
     def _less(self, columns: Floats) -> Floats:
-        """Weights less what the facts tell of their sums, q - A K'q, (cells, sums)."""
+        """Weights after projection on the facts: q - A K'q, (cells, sums)."""
         known = self._inverse @ self._summed(columns * self._scale[:, None])
         left = columns - np.sum([known[label] for label in self._labels], axis=0)
         rounding = np.abs(columns).max(initial=0.0) / PARTS**3

@@ -194,7 +194,7 @@ def _v(table: PairTable | None, confidence: float) -> Estimate:
     tail = (1.0 - confidence) / 2.0
 
     def excess(law: Callable[[Floats], float]) -> Callable[[float], float]:
-        """Statistic of the simulated squares at a scale s of the dependence, less the observed square."""
+        """Simulated statistic at dependence s, less the observed one; its root is an end of the interval."""
         return lambda s: law(_phi_squared(expected + s * apart + noise)) - observed
 
     most = sqrt(fewer / observed) if observed > 0.0 else 0.0  # where V is 1

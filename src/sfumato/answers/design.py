@@ -83,7 +83,7 @@ class DesignColumn:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is one number, which bins may blur."""
+        """Whether the column is a single numeric attribute, which bins may blur."""
         return len(self.factors) == 1 and self.factors[0].value is None
 
 
@@ -98,7 +98,7 @@ class Design:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Every attribute that predicts, each once."""
+        """Attributes of the predictors, each once."""
         return tuple(dict.fromkeys(factor.attribute for column in self.columns for factor in column.factors))
 
     @property

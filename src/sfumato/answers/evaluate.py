@@ -137,14 +137,14 @@ class NoiseSource(ABC):
         """Noise terms of each present group's sums (numerator, denominator, ...), with the weights of each noise."""
 
     def recurring(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
-        """Covariances of what other parts of a series err by too, (groups, ends, ends), ends as in `Term.weights`.
+        """Covariances of errors that other parts of a series share, (groups, ends, ends); ends as in `Term.weights`.
 
         None where that is unknown.
         """
         return None
 
     def drawn(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Floats | None:
-        """Covariances of what of the model's errors comes from noise, (groups, ends, ends): no other part shares it.
+        """Covariances of the model's errors that noise caused, (groups, ends, ends), which no other part shares.
 
         None where nothing is known of that.
         """

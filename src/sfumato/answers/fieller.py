@@ -465,7 +465,7 @@ LinearErrors = tuple[float, float, float, float]  # standard errors of noise and
 
 
 def linear_errors(noises: Noises, confidence: float) -> LinearErrors:
-    """Errors of a linear answer, which all groups that share its noise have."""
+    """Standard errors and quantile of a linear answer's noise, shared by groups with the same noise."""
     below, above = (noises.width_along(side, confidence) for side in (_LOW, _HIGH))
     return (*noises.stderr(noises.weights[:, _VALUE]), below, above)
 

@@ -92,7 +92,7 @@ class Fit(Protocol):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Remarks on its errors, for a reader."""
+        """Remarks on the fit's errors, for readers of an answer."""
 
     def sums(self, domain: Domain, places: Sequence[int]) -> Floats:
         """Marginal estimate along some axes, flat: the sum over the other axes."""

@@ -47,7 +47,7 @@ def possible(column: Column, estimates: list[Estimate], schema: Schema) -> list[
 
 
 def _clipped(one: Estimate, least: float, most: float) -> Estimate:
-    """Clip an interval to [least, most]; no end is nearer to the range's than noise of one standard error tells."""
+    """Clip an interval to [least, most]; widened first where the value lies over one standard error outside."""
     down, up = one.value - most - one.stderr, least - one.value - one.stderr
     low, high = one.low - max(0.0, down), one.high + max(0.0, up)  # of an unknown value both are NaN, and 0 is first
     return replace(one, low=_within(low, least, most), high=_within(high, least, most))
@@ -382,7 +382,7 @@ class _Columns:
 
 
 def _clip(bounds: Ends, least: float, most: float, tail: float) -> Ends:
-    """Clip bounds of a sum to what is possible, but not because noise was low (`_Columns._sum`)."""
+    """Clip bounds of a sum to the possible range, but keep a width that low noise cannot shrink (`_Columns._sum`)."""
     high, errors = bounds.high, -NormalDist().inv_cdf(tail)
     if least == 0.0 and errors > 1.0 and bounds.low > -inf and high < inf:
         high = max(high, (high - bounds.low) / 2.0 * (1.0 - 1.0 / errors))

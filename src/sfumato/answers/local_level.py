@@ -65,7 +65,7 @@ class Walk:
 
     @cached_property
     def _fading(self) -> tuple[Floats, Floats]:
-        """Squared drifts per variance seen, and covariances by lag beside variances in a smoother, (steps, periods)."""
+        """Grid of signal-to-noise ratios, and autocorrelation of smoothed errors by lag at each, (steps, periods)."""
         steps, apart = np.append(0.0, np.logspace(-5.0, 2.0, 29)), np.diff(np.eye(self.periods), axis=0)
         smoothed = [np.linalg.inv(np.eye(self.periods) + apart.T @ apart / max(step, LEAST)) for step in steps]
         by_lag = np.array([[np.diagonal(each, lag).mean() for lag in range(self.periods)] for each in smoothed])

@@ -120,7 +120,7 @@ def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) 
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Errors of sums over one part, by its own groups; computed once, for running totals repeat them."""
+    """Errors of sums over one part, by its own groups; cached, as running totals repeat them."""
 
     part: PartView
     sides: Sequence[Sum]

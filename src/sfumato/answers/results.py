@@ -163,7 +163,7 @@ class Result:
 
     @property
     def _beside(self) -> frozenset[str]:
-        """Names of the numbers that have their errors beside them."""
+        """Names of the columns whose records carry standard errors and interval ends."""
         return self.estimated - self.alone if self.errors else frozenset()
 
     @property
@@ -278,7 +278,7 @@ class Result:
 
 
 def _weight(note: str) -> int:
-    """Rank of a note: what is not as asked, then what noise chose, then what the interval or an option allows for."""
+    """Rank of a note: departures from the query first, then selection by noise, then what the interval allows for."""
     if any(words in note for words in ALLOWED_FOR):
         return 2
     return int(any(words in note for words in CHOSEN))

@@ -205,7 +205,7 @@ def _admitting(register: Register, receipt: Receipt, period: str, step: Step) ->
 
 
 def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
-    """Past noise for one part: of parts with the same schema, as far as it says what is counted."""
+    """Past noise for one part, of earlier parts whose schemas agree in all that decides what is counted."""
     from sfumato.kernel.ledger.past_noise import Carried
 
     schema, series = terms.schema, terms.schema.series
@@ -217,7 +217,7 @@ def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
 
 
 def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:
-    """The register or past noise that the terms need, after what can be refused from names, types and these files."""
+    """Refuse by names, types and the ledger's side files; return the register and past noise that the terms need."""
     unit = terms.wanted.unit
     register = past = None
     if unit.series is not None and unit.series.keeps_register:

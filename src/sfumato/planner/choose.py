@@ -131,7 +131,7 @@ class Case:
 
     @cached_property
     def margins_do(self) -> bool:
-        """Whether marginals have the least error; beside a workload also little more, if they have less elsewhere."""
+        """Whether marginals have the least error, or beside a workload nearly the least and less on the default one."""
         if self._foresight is None or self.of_margins <= self.otherwise:
             return self._foresight is not None
         if not self.tilted or self.workload is None or self.of_margins > NEXT_TO_BEST * self.one_query:

@@ -47,7 +47,7 @@ HINTED = Fraction(1, 10**9)  # small beside one over the rows of any table
 
 
 def with_a_delta(epsilon: Fraction) -> Cost:
-    """Cost with the delta of which a plan without one says what it would buy."""
+    """Same epsilon with delta 1e-9, for the remark on what a delta would gain."""
     return Cost.stated(epsilon, HINTED)
 
 

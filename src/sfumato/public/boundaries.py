@@ -53,7 +53,7 @@ class Boundaries:
 
     @property
     def note(self) -> str | None:
-        """What does not match, in a sentence; None where all does."""
+        """Sentence on values without an area and areas without a value; None where all match."""
         said = []
         if self.without:
             many = f"{len(self.without):,} value{'s' * (len(self.without) > 1)} of {self.column}"

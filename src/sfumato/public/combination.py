@@ -38,8 +38,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.book import same_dataset
 from sfumato.measurement import Measurement, as_one
 from sfumato.models.calibration.adjusted_fit import steadied
-from sfumato.models.calibration.families import MeasuredTree
-from sfumato.models.calibration.fit import Brought, Scales
+from sfumato.models.calibration.fit import Brought, MeasuredTree, Scales
 from sfumato.models.linear.fit import LinearFit, SolvedFit, SummedFit
 from sfumato.models.tree.fit import TreeFit, fit_tree
 from sfumato.publishing.prepare import what_is_released
@@ -248,7 +247,6 @@ def _kind(release: Release) -> str | None:
     """Name of the content type, which releases to be combined share; None for one that cannot be combined."""
     from sfumato.answers.along_time import RunningCells
     from sfumato.models import MODULES
-    from sfumato.models.calibration.families import MeasuredTree
     from sfumato.models.margins.content import Margins
     from sfumato.models.margins.nested import NestedMargins, SummedMargins
     from sfumato.releases.contents.cube import Cube

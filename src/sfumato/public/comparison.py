@@ -98,7 +98,7 @@ LEFT = (0, 1, 6)
 
 @dataclass(frozen=True)
 class Compared:
-    """One number of both releases. names, key: its cell, none for all rows. what: count or share."""
+    """One count or share from both releases. names, key: its cell, none for all rows. what: count or share."""
 
     names: tuple[str, ...]
     key: tuple[Label, ...]
@@ -245,7 +245,7 @@ class SharedTable:
 
     @property
     def keys(self) -> list[tuple[Label, ...]]:
-        """Cells that both have, in the order of the first release."""
+        """Keys of the cells that both releases have, in the order of the first."""
         return list(product(*self.labels))
 
     @property
@@ -359,7 +359,7 @@ def compare(
 
 
 def _opened(one: str | PathLike[str] | Release) -> tuple[Release, str]:
-    """A release, of a series its parts that have every column; which periods these are, in words."""
+    """Open a release (of a series, its parts that have every column), with the periods in words."""
     from sfumato.releases.linked import one_table
     from sfumato.releases.release import Release, open_release
 

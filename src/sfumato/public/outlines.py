@@ -141,7 +141,7 @@ Line: TypeAlias = tuple[Point, ...]  # from one meeting of lines to the next, wr
 
 
 def _thinned(shapes: Sequence[Shape], most: int) -> list[Shape]:
-    """Shapes with at most so many corners, if that can be: of all lines, the corners of least effective area go."""
+    """Thin shapes to at most so many corners, if possible, by removing those of least effective area."""
     meeting = _meetings(ring for shape in shapes for polygon in shape for ring in polygon)
     cut = [[[_lines(ring, meeting) for ring in polygon] for polygon in shape] for shape in shapes]
     used: dict[Line, int] = {}
@@ -162,7 +162,7 @@ def _thinned(shapes: Sequence[Shape], most: int) -> list[Shape]:
 
 
 def _meetings(rings: Iterable[Ring]) -> set[Point]:
-    """Corners from which not just two lines go."""
+    """Junctions: corners where other than two border lines meet."""
     near: dict[Point, set[Point]] = {}
     for ring in rings:
         for corner, other in zip(ring, [*ring[1:], ring[0]], strict=True):
@@ -191,7 +191,7 @@ def _joined(lines: Sequence[tuple[Line, bool]], kept: dict[Line, Ring]) -> Ring:
 
 
 def effective_areas(line: Line) -> list[float]:
-    """Twice the triangle that each corner spans when it goes; infinite for corners that stay.
+    """Twice the area of the triangle that each corner spans at its removal; infinite for kept corners.
 
     >>> effective_areas(((0, 0), (1, 0), (2, 0), (3, 3)))
     [inf, 0.0, 6, inf]
@@ -222,7 +222,7 @@ def _span(line: Line, first: int, middle: int, last: int) -> int:
 
 
 def _threshold(weights: dict[Line, list[float]], used: dict[Line, int], most: int) -> float:
-    """Effective area up to which corners go so that few enough are left: 0 takes those that lie on a straight line."""
+    """Threshold of effective area that leaves few enough corners; 0 removes only those on straight lines."""
     pairs = [(weight, used[line]) for line, listed in weights.items() for weight in listed[:-1]]
     pairs.sort(reverse=True)
     kept = 0

@@ -53,7 +53,7 @@ _SEEN = {"integer": " up to 8e15", **dict.fromkeys(("number", "measure"), " betw
 
 @dataclass(frozen=True, eq=False)
 class Wish:
-    """All that a curator says about a discovery, except the private table and the randomness; all of it is public.
+    """Public request of a curator to fill a draft: everything but the private table and the randomness.
 
     draft: the mapping of a schema with blanks. text: as it was written. columns: the blanks to fill, all of them if
     there are none named. shares: of the epsilon, by the names of blanks; 1 for all others. most: values of a category.

@@ -79,7 +79,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Ends:
-    """Two spans, each of the places where an end may be: (outermost, innermost) below, the other way round above."""
+    """Candidate ranges of the lower and of the upper bound: (outermost, innermost) below, reversed above."""
 
     low: tuple[int, int]
     high: tuple[int, int]
@@ -133,7 +133,7 @@ def _end(
 
 
 def _first_clear(counts: Counts, epsilon: float, alarms: float) -> int | None:
-    """The first group that, alone or with 1 or 3 before it, has more rows than noise, but for this chance."""
+    """First group whose rows, alone or with 1 or 3 groups before it, exceed noise at this significance level."""
     windows, sums = (1, 2, 4), np.concatenate([np.zeros(4), np.cumsum(counts)])
     hits = np.zeros(len(counts), dtype=bool)
     for many in windows:
@@ -186,7 +186,7 @@ def _multiples(span: tuple[int, int], step: int) -> range:
 
 
 def share_inside(inside: float, outside: float, epsilon: Fraction) -> Share:
-    """Share of two noisy counts, with an interval of 95 %: each within its quantile, at 97.5 % each."""
+    """Share inside / (inside + outside) of noisy counts, with a 95 % interval: 97.5 % for each (Bonferroni)."""
     quantile = log(1 / 0.025) / float(epsilon)
 
     def ratio(part: float, rest: float) -> float:
@@ -270,7 +270,7 @@ def bounds_of_numbers(kind: str, look: Look, epsilon: Fraction, settings: Settin
 
 
 def _from_zero(low: Any, high: Any) -> tuple[Any, Any]:
-    """Bounds of which one that is small beside the other is 0."""
+    """Round the smaller bound to 0 where it is at most a tenth of the other."""
     return (0 if 0 < low <= high / 10 else low), (0 if low / 10 <= high < 0 else high)
 
 

@@ -302,7 +302,7 @@ def coefficients(periods: int) -> tuple[Fraction, ...]:
 
 @lru_cache(maxsize=16)
 def on_grid(periods: int) -> tuple[int, ...]:
-    """Coefficients in whole GRID-ths: those of the matrix that is measured.
+    """Coefficients of the square root rounded to multiples of 1 / GRID, as they are measured.
 
     >>> on_grid(4)
     (1024, 512, 384, 320)
@@ -312,7 +312,7 @@ def on_grid(periods: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16)
 def worst_square(periods: int, together: int = 1) -> Fraction:
-    """Squared length by which each period counts of one row in up to so many periods together, exactly.
+    """Largest squared L2 sensitivity per period, exact, to one person's rows in up to so many periods.
 
     The largest of |sum of the first j columns of GRID * C|^2 / j for j up to `together`: no other j columns have a
     longer sum (docs/privacy.md, theorem 14). Of one period it is the first column's, of which every later one is a
@@ -333,7 +333,7 @@ def worst_square(periods: int, together: int = 1) -> Fraction:
 
 @dataclass(frozen=True)
 class Running:
-    """Errors by this factorisation over a planned number of periods, each per unit noise of one measurement.
+    """Standard errors of running totals under the square-root factorisation, per unit noise of one measurement.
 
     together: periods in which one person may be.
     """
@@ -343,7 +343,7 @@ class Running:
 
     @property
     def sensitivity(self) -> float:
-        """Noise on C beside that of one period measured anew: for one period the length of the longest column."""
+        """Sensitivity of the factor C, relative to one period measured anew."""
         return sqrt(worst_square(self.periods, self.together)) / GRID
 
     @property

@@ -120,7 +120,7 @@ def combined_receipt(dataset: str, parts: Sequence[Part], epsilon: Fraction, del
 
 
 def receipt_in_words(receipt: Mapping[str, Any] | None) -> str:
-    """Which ledger entries a file rests on, for people."""
+    """Sentence on the ledger entries that paid for a file."""
     if not receipt:
         return "no receipt"
     listed = [part.receipt for part in parts_in(receipt)] or [dict(receipt)]

@@ -132,7 +132,7 @@ class Release:
         return replace(result, counted=counted_in_short(self.content.table_schema), errors=errors)
 
     def routed(self, sql: str) -> tuple[Release, str]:
-        """The release that answers a statement, and the statement as it reads it; of linked tables, one of them."""
+        """Release that answers a statement (of linked tables, one table's), and the statement rewritten for it."""
         return self, sql
 
     def _answer(

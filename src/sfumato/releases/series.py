@@ -74,6 +74,6 @@ def series_in(file: SeriesFile) -> Release:
 
 
 def opened(path: str | Path, most_cells: int | None = None) -> tuple[str, Callable[[], Release]]:
-    """Digest of a series file, and what opens it."""
+    """Digest of a series file, and the function that opens it."""
     file = open_series(path, most_cells)
     return file.digest, partial(series_in, file)

@@ -204,7 +204,7 @@ def period_of(unit: Unit | None, label: str | None) -> Period | None:
 
 
 def year_of(label: str) -> str:
-    """Calendar year of a dated period, as all of them begin with it; what does not counts as one year, with its like.
+    """Calendar year that a period's label begins with; empty for labels without one, which count as one year.
 
     >>> year_of("2026-11"), year_of("2026-W47"), year_of("spring")
     ('2026', '2026', '')

@@ -97,13 +97,13 @@ class Total:
 
     @classmethod
     def in_rho(cls, rho: Fraction, delta: Fraction | None = None) -> Total:
-        """Total of rho-zCDP, told at a delta."""
+        """Total of rho-zCDP, whose epsilon is stated at a delta."""
         return cls(epsilon_for(rho, delta or USUAL_DELTA), delta, rho)
 
 
 @dataclass(frozen=True)
 class Composed:
-    """What a number of releases are together: (epsilon, delta)-private.
+    """Guarantee of several releases together: (epsilon, delta).
 
     rho: the sum over releases (epsilon^2 / 2 for a pure one), where an order gave the figure; None where sums did.
     """
@@ -131,7 +131,7 @@ def composed(losses: Sequence[Loss], delta: Fraction | None) -> Composed:
 
 
 def told_delta(losses: Sequence[Loss]) -> Fraction:
-    """The delta at which an account is told where nobody stated a total: as many of the smallest as there are releases.
+    """Default delta of an account without a stated total: the smallest delta times the number of releases.
 
     Where all are alike it is their sum. A release with a larger delta does not make the epsilons of others smaller.
     """
@@ -205,13 +205,13 @@ def largest_next(
 
 
 def borne(losses: Sequence[Loss], period: Period | None) -> tuple[Loss, ...]:
-    """Losses that a person of this period can bear: those of the period alone, if one period has a person at most."""
+    """Losses that can add up for one person of this period: the period's alone where nobody is in more than one."""
     alone = period is not None and period.most == 1 and _alike(losses) is losses
     return tuple(loss for loss in losses if not alone or loss.period in (period, None))
 
 
 def _alike(losses: Sequence[Loss]) -> Sequence[Loss]:
-    """The losses; without their periods where they are not all of one series, for then all of them add up."""
+    """Drop the periods from losses that are not all of one series, so that all of them add up."""
     if len({loss.period and loss.period.whose for loss in losses}) <= 1:
         return losses
     return [replace(loss, period=None) for loss in losses]

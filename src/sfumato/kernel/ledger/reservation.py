@@ -115,7 +115,7 @@ def _refuse_beyond_rho(account: Account, asked: Loss, stated: Fraction | None, w
 
 
 def _enough(losses: list[Loss], needed: Composed, delta: Fraction | None) -> Fraction:
-    """A total that releases keep to: the sum where that counts, else the composed epsilon rounded up a little."""
+    """Smallest sufficient total: the sum where sums count, else the composed epsilon rounded up."""
     total = needed.epsilon
     if needed.rho is not None:
         total = rounded(total, Context(prec=4, rounding=ROUND_CEILING))

@@ -259,7 +259,7 @@ def _diff(parts: list[SQL], unit: str) -> SQL:
 
 
 def _age(parts: list[SQL], _: Any) -> SQL:
-    """SQL of the years that are full: 20260101 - 19510102 = 749999, which is 74 of them."""
+    """SQL of the completed years between two dates: 20260101 - 19510102 = 749999, so 74."""
     return exp.Floor(this=over(_span(parts, (10_000, 100, 1)), double(10_000)))
 
 

@@ -198,7 +198,7 @@ class Coins:
 
     @classmethod
     def enclosed(cls, chances: Chances, enclosures: Sequence[Enclosure]) -> Coins:
-        """Coins with these chances, of which 32-bit enclosures are known already; no chance is worked out here."""
+        """Coins with these chances, from their known 32-bit enclosures."""
         if len(chances) != len(enclosures):
             raise PrivacyError(f"{len(chances)} chances came with {len(enclosures)} enclosures; give one for each")
         lower, upper = np.array(enclosures, dtype=np.int64).T

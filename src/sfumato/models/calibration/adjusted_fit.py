@@ -241,7 +241,7 @@ def covariance_of(errors: Errors) -> Floats:
 
 
 def all_by_model(measured: Measurement, covariance: Floats) -> Errors:
-    """Errors whose covariance (sums, sums) counts as the model's altogether; a query of `measured` has no weight."""
+    """Errors of sums with a covariance (sums, sums) of model error alone; the noises of `measured` get weight 0."""
     sums = len(covariance)
     nothing = Design(measured.queries[:1], measured.noises[:1])
     return Errors(nothing, np.zeros((1, sums)), covariance, np.zeros(sums, dtype=np.bool_))

@@ -48,6 +48,11 @@ from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.calibration.adjusted_fit import NO_NOISE, MovedFit, Spreading, Steadied
 from sfumato.models.calibration.block_counts import BlockCounts
+from sfumato.models.partition.coarse_contrasts import CoarseFit
+from sfumato.models.partition.fit import PartitionFit
+from sfumato.models.partition.shrinkage import ShrinkageFit
+from sfumato.models.tree.fit import TreeFit
+from sfumato.models.weights.fit import ScaledShape
 from sfumato.plain_text import off_on_average
 
 if TYPE_CHECKING:
@@ -360,7 +365,7 @@ class MeasuredFit(ByModel):
         return result
 
     def drawn_by_group(self, asked: Grouped) -> list[Floats] | None:
-        """What of the model covariances of every group's sums comes from noise, (sums, sums) each; None if unknown.
+        """Part of the model covariances of every group's sums that noise caused, (sums, sums) each; None if unknown.
 
         All that measured counts explain (the total, marginals, blocks), and of the rest what the inner fit says.
         """
@@ -408,6 +413,68 @@ class MeasuredFit(ByModel):
         along = Steadied.read(file, inner)
         blocks = BlockCounts.read(file, inner, along)
         return cls(inner, file.domain, Scales.read(file), file.others(), along, blocks)
+
+
+# -- file forms, one for each inner model
+
+
+class MeasuredTree(MeasuredFit):
+    """Calibrated posterior of a tree of counts (`TreeFit`)."""
+
+    family = "measured-tree"
+    room = TreeFit.room
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        return cls.read_around(file, TreeFit.read(file))
+
+
+class MeasuredShape(MeasuredFit):
+    """Calibrated learned shape (`ScaledShape`).
+
+    The noise of its total is known; the size of every other error was measured.
+    """
+
+    family = "measured-shape"
+    room = ScaledShape.room
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        inner = ScaledShape.read(file)
+        return cls.read_around(file, MovedFit.read_around(file, inner) or inner)
+
+
+class MeasuredShrinkage(MeasuredFit):
+    """Calibrated shrinkage of noisy cells towards noisy bucket totals (`ShrinkageFit`).
+
+    The noise is known; the bias of the shrinkage was measured.
+    """
+
+    family = "measured-nested"
+    room = ShrinkageFit.room
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        found = ShrinkageFit.read(file, together=False)
+        inner = CoarseFit.read_around(file, found) or found
+        return cls.read_around(file, MovedFit.read_around(file, inner) or inner)
+
+
+class MeasuredPartition(MeasuredFit):
+    """Calibrated partition estimate (`PartitionFit`): bucket totals over a tree, divided evenly among cells.
+
+    The variance within buckets was measured first, and then the error of the whole estimate.
+    """
+
+    family = "measured-regional"
+    room = PartitionFit.room
+
+    @classmethod
+    def read(cls, file: FitReader) -> Self:
+        inner = PartitionFit.read(file, file.domain)
+        if not isinstance(inner.totals, TreeFit):
+            raise QueryError("buckets whose errors were measured have totals over a tree")
+        return cls.read_around(file, MovedFit.read_around(file, inner) or inner)
 
 
 @runtime_checkable

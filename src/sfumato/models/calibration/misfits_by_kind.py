@@ -210,7 +210,7 @@ FINER, COARSER = 0.6, 0.3  # the powers of the number of cells that are the numb
 
 @dataclass(frozen=True)
 class Found:
-    """Result for one group of queries: kind, upper end, factor, and mean error (see `mean_error`)."""
+    """Measured error factor of one group of queries: kind, upper end, factor, and mean error (see `mean_error`)."""
 
     kind: int
     end: float
@@ -220,7 +220,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A finished estimate whose errors are to be measured.
+    """Estimate whose errors are to be measured, with the budget for it.
 
     brought: the fit and the counts with which it was updated. whole: the whole budget of the count; unit: standard
     deviation of the noise that it buys. seen: a cell with far more rows than that cannot have been missed.

@@ -83,7 +83,7 @@ def area_noise(tree: Tree, precisions: Floats, kinds: Codes, starts: Codes, ends
 
 
 def _with_level(tree: Tree, wanted: Codes) -> tuple[list[Codes], int]:
-    """Levels of the tree and one with all cuts that are wanted, and the number of that one."""
+    """Levels of the tree with one inserted that has all boundaries of the query, and the index of that one."""
     cuts = tree.levels
     place = next(number for number, level in enumerate(cuts) if np.isin(wanted, level).all())
     own = wanted if not place else np.union1d(wanted, cuts[place - 1])
@@ -125,7 +125,7 @@ def _passes(levels: Sequence[_Level], place: int, at: Codes, kinds: int) -> Area
 
 @dataclass(frozen=True, eq=False)
 class _Up:
-    """What the rows inside each area of a level tell of its count.
+    """Upward pass: estimate of each area's count from the measured rows inside it.
 
     alone: variance; parts: by noise; share: of the level's row, alpha; total, inside, largest: variance of the sum of
     its children, by noise, and the largest that a single row brings to it. own, kind: weight and noise of the row that
@@ -167,13 +167,13 @@ def _above(level: _Level, below: _Up, one: Floats) -> _Up:
 
 
 def _squared(weights: Floats, precisions: Floats) -> Floats:
-    """Variance that own rows bring with such weights; 0 where they are not asked."""
+    """Variance contributed by the areas' own rows at these weights; 0 for areas not measured."""
     return np.divide(weights**2, precisions, out=np.zeros_like(weights), where=precisions > 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """Rows of the other axes in a question: the same for all areas.
+    """Measured rows along the axes other than the areas', common to all areas of a query.
 
     weights, kinds, precisions: of each row. noises: for each noise of the tree, those that it makes with the others'.
     """
@@ -274,7 +274,7 @@ class Asked:
 
     @classmethod
     def of(cls, query: SumWeights, domain: Domain, trees: Sequence[int]) -> Asked | None:
-        """Question that weights ask; None where it is of another form."""
+        """Recognise weights as areas along one axis times weights along the others; None for any other form."""
         places = sorted(domain.place(name) for name in query.names)
         along = [number for number in trees if number in places]
         if not along or query.whole.any() or query.split.shape[1] != 1:

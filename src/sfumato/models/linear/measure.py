@@ -176,7 +176,7 @@ FINENESS = 64  # the least weight: rounding the others to whole numbers changes 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Part of a workload.
+    """Part of a workload whose queries all get noise of one size.
 
     members: mask of its queries, (queries,). weight: their total weight. loads: its queries on each cell, (cells,).
     """
@@ -188,7 +188,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """Partition of a workload.
+    """Partition of a workload into parts with their own precision.
 
     precisions: 1 / noise scale of each part at epsilon 1, (parts,). error: the weighted mean error.
     """

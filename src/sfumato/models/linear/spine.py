@@ -58,7 +58,7 @@ class Nodes:
     counts: tuple[Floats, ...]
 
     def _together(self, level: int, values: Floats) -> Floats:
-        """Sum of the values of a level over the areas above."""
+        """Sum the values of one level of areas within each area of the level above."""
         each: Floats = values * self.many[level - 1]
         return np.bincount(self.parents[level - 1], each, len(self.counts[level - 1])).astype(np.float64)
 
@@ -145,7 +145,7 @@ class Spine:
 
     @cached_property
     def kinds(self) -> Nodes:
-        """Areas that divide alike, within areas that do, as one: they have equal variances whatever the weights."""
+        """Merge areas with identical subtrees and ancestors: their variances are equal whatever the weights."""
         below = [np.zeros(self.n, dtype=np.int64)]  # by level from the last, which areas divide alike
         for parents in reversed(self.nodes.parents):
             sums = np.zeros(int(parents[-1]) + 1, dtype=np.uint64)
@@ -229,7 +229,7 @@ Price = Callable[[Any], float]  # squared error of what a product asks of one ax
 
 
 class _Areas:
-    """Choice of a strategy along an axis with levels of areas; what is asked of it is a demand by level."""
+    """Strategy search along an axis with levels of areas; the workload enters as a demand by level."""
 
     def __init__(self, spine: Spine, pure: bool, bits: int) -> None:
         self._spine, self._pure, self._bits, self._kept = spine, pure, bits, dict[object, Floats]()
@@ -256,7 +256,7 @@ class _Areas:
 
 
 class _Values:
-    """Choice of a tree or of single cells along any other axis; what is asked of it is a Gram matrix."""
+    """Strategy search, tree or single cells, along any other axis; the workload enters as a Gram matrix."""
 
     def __init__(self, axis: Axis, pure: bool, bits: int) -> None:
         self._axis, self._pure, self._bits, self._kept = axis, pure, bits, dict[object, Gram]()

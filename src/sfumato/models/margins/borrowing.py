@@ -348,7 +348,7 @@ def _pairs(
     walks: Mapping[Places, Walk],
     always: float,
 ) -> tuple[dict[Places, Table], dict[Places, Floats], dict[Places, float], Floats | None]:
-    """Shrink pairs towards predictions; return them, shared variances, variance ratios and `Marginals.lags`.
+    """Shrink two-way tables towards predictions; also shared error variances, variance ratios and `Marginals.lags`.
 
     tables: with new one-way margins.
     """
@@ -393,7 +393,7 @@ def _fitted(places: Places, table: Floats, one_way: Sequence[Floats]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Estimates of one pair: from its period alone, with borrowing, predicted by other periods, and as published.
+    """Two-way table of one period four times: estimated alone, with borrowing, predicted by other periods, published.
 
     usual: median variance of its prediction.
     """

@@ -104,7 +104,7 @@ class Claims:
         return np.asarray(values, dtype=np.float32 if self.single else np.float64)
 
     def _closed(self, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> Floats:
-        """A_T of a set, and of the sets without one of its first axes, times squared bases, and so on.
+        """Variance components A_T of a set and of its subsets, each times the squared bases of the axes it lacks.
 
         A set without its axis x counts sets in which an axis before x is left out. So each set inside one is there
         once, and what many tables share is worked out once.
@@ -124,7 +124,7 @@ class Claims:
         return result
 
     def _add_smaller(self, result: Floats, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> None:
-        """Add what sets without one of the first axes have, each times the squared base of that axis."""
+        """Add the components of the subsets without one of the first axes, times the squared base of that axis."""
         axes = tuple(range(len(key)))
         for axis in range(ahead):
             inside = self._closed(key[:axis] + key[axis + 1 :], axis, at, counts)
@@ -151,7 +151,7 @@ class Claims:
         return self._levels[at]
 
     def _shifted(self, key: tuple[At, ...]) -> Floats:
-        """Products that the total shifts cells by: squared, crossed and squared, (cells, 3); see `of`.
+        """Second-order products of a cell's derivative by the total and its product of bases, (cells, 3); see `of`.
 
         They are the product of bases with its derivative by levels, and that product alone.
         """
@@ -218,7 +218,7 @@ class Claims:
         return self._blocks[key]
 
     def _move(self, at: At, level: int) -> Floats:
-        """Squares of what each class of values is of every block, less what it is of all rows, (classes, blocks)."""
+        """Squared difference of each class's share in every block and its share in all rows, (classes, blocks)."""
         if (at, level) not in self._moves:
             shares = self.content.share_of_blocks(at[0], self._kind(at), level)
             self._moves[at, level] = (shares.T - self.base(at)[:, None]) ** 2
@@ -508,7 +508,7 @@ def measure_contrasts(
 
 
 def contrasts_of(signs: tuple[Haar, ...], measured: Measurement) -> Contrasts | None:
-    """Contrasts as `measure_contrasts` made them, from a measurement that was kept.
+    """Restore the contrasts of `measure_contrasts` from a measurement in a file.
 
     Deeper families are more numbers, so that the depth follows from how many there are; None where none has so many.
     """
@@ -602,7 +602,7 @@ def _joined(content: Margins, sets: Sequence[Places]) -> dict[Places, Floats]:
 
 
 def _by_pairs(known: Mapping[Places, Table], places: Places) -> bool:
-    """Whether pairs are all that is known of some attributes together, and all of them are."""
+    """Whether all pairs of some attributes have tables, and no larger set of them does."""
     larger = (part for order in range(3, len(places) + 1) for part in combinations(places, order))
     return all(pair in known for pair in combinations(places, 2)) and not any(part in known for part in larger)
 

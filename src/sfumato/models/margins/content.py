@@ -568,7 +568,7 @@ class Margins(margins_file.Marginals):
         return measured.view_by_sets(kinds, sets) if isinstance(measured, MeasuredMargins) else measured.view(kinds)
 
     def leaning(self, others: Sequence[Content], before: int) -> Content:
-        """Estimates that lean on other periods, as far as these have tables of the same cells (borrowing.py)."""
+        """Borrow strength from other periods, where these have tables of the same cells (borrowing.py)."""
         from sfumato.models.margins.borrowing import borrowed
 
         if self.unbiased or self.schema.structure is not None:

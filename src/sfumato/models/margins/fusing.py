@@ -63,7 +63,7 @@ def _mean(tables: Sequence[Table]) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A release by `margins`, with what it measured. name: of its file."""
+    """A release to be fused: its content, its noisy measurements and its own fit. name: of its file."""
 
     content: Margins
     name: str
@@ -122,7 +122,7 @@ class _Part:
 
     @cached_property
     def alone(self) -> Found:
-        """Tables and spreads of its own measurements, with errors as they are claimed before these are measured."""
+        """Tables fitted to this release alone, with uncalibrated errors, and their spreads."""
         return estimated(self.content.schema, self.noisy["count"], [self.pairs])
 
     @property
@@ -130,7 +130,7 @@ class _Part:
         return self.content.spreads["count"]
 
     def factor(self, places: Places) -> float | None:
-        """Published over claimed variance of a table; None without it."""
+        """Calibration factor of a table: published over claimed variance; None where it has no such table."""
         claimed, published = self.alone[0].get(places), self.content.tables["count"].get(places)
         if claimed is None or published is None:
             return None
@@ -183,7 +183,7 @@ def _variance(measured: Measurement) -> float:
 
 
 def _by_precision(listed: Iterable[tuple[Places, Noisy]]) -> list[tuple[Places, Noisy]]:
-    """Noisy tables with those of the same cells averaged by the inverse of their variances."""
+    """Average noisy tables of the same cells by inverse variance."""
     result = dict[Places, Noisy]()
     for places, noisy in listed:
         (before, known), (numbers, variance) = result.get(places, noisy), noisy
@@ -228,7 +228,7 @@ def _in_order(
 def _calibrated(
     schema: Schema, parts: Sequence[_Part], tables: Mapping[Places, Table], found: Mapping[Places, Scaled]
 ) -> tuple[dict[Places, Table], Spreads]:
-    """Tables with errors by the factors of all releases, and spreads of sets without one and of blocks.
+    """Calibrate fused tables by the releases' mean factors; also spreads of sets without a table and of blocks.
 
     tables, found: as they were fitted to all measurements.
     """

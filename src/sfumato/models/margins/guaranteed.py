@@ -171,7 +171,7 @@ _Estimate = tuple[_Round, _Fitted, Floats]  # of the n_A: (known,), or (known, b
 
 @dataclass(frozen=True, eq=False)
 class _Box:
-    """Flags of the classes inside a box by attribute, and what the rounds say of it, worked out once for both ends."""
+    """A box of attribute values (flags of classes inside, by attribute), with cached fits of each round."""
 
     kinds: Mapping[int, Codes]
     inside: Mapping[int, Flags]

@@ -94,7 +94,7 @@ def join_counts(
 
 
 def _turned(places: Places, at: Sequence[int]) -> Places:
-    """Axes by their new places, rising."""
+    """Renumber axes by their new positions, ascending."""
     return tuple(sorted(at[axis] for axis in places))
 
 
@@ -247,7 +247,7 @@ MOST_SMOOTHED = 600  # values; the time that it takes grows with their cube
 
 
 def kernel_lengths(values: int, ordered: bool) -> list[int]:
-    """Lengths of the kernels of an axis, 0 for that of values each by itself, which comes last."""
+    """Kernel lengths of an axis; the last, 0, is independence of values."""
     return [length for length in LENGTHS if ordered and length < values and values > 2] + [0]
 
 
@@ -457,13 +457,13 @@ def join_few(tables: Sequence[Few], close: float = CLOSE) -> list[Floats]:
 
 
 def _common(members: Sequence[int], sizes: Sequence[Sequence[int]]) -> tuple[int, int, int, int]:
-    """Shape that some tables are filled up to."""
+    """Smallest common padded shape of some tables."""
     a, b, c, d = (max(along) for along in zip(*(sizes[index] for index in members), strict=True))
     return a, b, c, d
 
 
 def _numbers(shape: tuple[int, int, int, int]) -> int:
-    """How many numbers the factors of a table have."""
+    """Number of entries in the factors of a padded table."""
     a, b, c, d = shape
     return a * b * c + a * b * d + c * d
 
@@ -485,12 +485,12 @@ def _united(stacks: Mapping[tuple[object, ...], list[int]], sizes: Sequence[Sequ
 
 
 def _order(shape: tuple[int, ...]) -> Places:
-    """Axes in the order in which they are laid out: of four the two shortest first."""
+    """Order of the axes in memory: of four, the two shortest first."""
     return (2, 0, 1) if len(shape) == 3 else tuple(np.argsort(shape, kind="stable").tolist())
 
 
 def rounded_up(size: int) -> int:
-    """Size that an axis is filled up to: 4, 16 and powers of two beyond, so that there are few different shapes."""
+    """Padded size of an axis: 4, 16 and powers of two beyond, so that tables have few different shapes."""
     return 4 if size <= 4 else max(16, 1 << (size - 1).bit_length())
 
 
@@ -581,12 +581,12 @@ class _Stack:
 
     @property
     def _near(self) -> Flags:
-        """Whether all factors of a table are far from what numbers can hold, (tables,)."""
+        """Whether all factors of each table are far from overflow and underflow, (tables,)."""
         most = [each.reshape(len(each), -1).max(axis=1) for each in self.factors.values()]
         return np.asarray(np.all([each < np.finfo(each.dtype).max ** FAR for each in most], axis=0), dtype=np.bool_)
 
     def _keep(self, these: Flags) -> None:
-        """Leave tables out of the stack."""
+        """Restrict the stack to some of its tables."""
         self.wanted, self.contrast = (
             {pair: each[these] for pair, each in listed.items()} for listed in (self.wanted, self.contrast)
         )

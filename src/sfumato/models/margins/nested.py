@@ -193,7 +193,7 @@ COLUMNS = ["estimate", parts_column("estimate"), "answer"]
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Counts of a long attribute's values. estimate: (values,), they add up to their groups'. measured: the noisy ones.
+    """Counts of a long attribute's values, summing to their groups' counts: estimate, (values,), and noisy measurement.
 
     uneven: c^2 of values of a group, by the place of another attribute.
     """
@@ -206,7 +206,7 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Classes of a long attribute's values, refined: each inside one group, or made of whole groups.
+    """Classes of a long attribute's values, refined so that each lies in one group or is a union of whole groups.
 
     kind: (values,), class of each value. inner: (classes,), rising, the class of groups that each lies in; of_groups:
     (groups,), the class of each group. share: of each class in that, (classes,). noise: variance of the counts that a
@@ -253,13 +253,13 @@ class Line:
         return int(self.inner[-1]) + 1
 
     def down(self, table: Floats, axis: int) -> Floats:
-        """A table along classes of groups, divided among the classes of values."""
+        """Divide a table by classes of groups among the classes of values, by share."""
         shape = [1] * table.ndim
         shape[axis] = len(self.share)
         return np.asarray(np.take(table, self.inner, axis=axis) * self.share.reshape(shape))
 
     def up(self, weights: Floats, axis: int) -> Floats:
-        """Mean weights of each class of groups."""
+        """Average weights over each class of groups."""
         return weights if weights.shape[axis] == 1 else mean_by(weights, self.inner, self.share, axis, self.number)
 
 
@@ -321,14 +321,14 @@ class Below:
                 put(i, j, total.sum(axis=axis, keepdims=True) if by_class else total)
 
     def _over(self, values: Floats) -> Floats:
-        """Sums over the classes of each class of groups, at each of them."""
+        """Sum over the classes within each class of groups, repeated at each class."""
         summed = mean_by(values, self.inner, np.ones(len(self.inner)), self.axis, int(self.inner[-1]) + 1)
         return np.take(summed, self.inner, axis=self.axis)
 
 
 @dataclass(frozen=True, eq=False)
 class NestedErrors:
-    """Errors of a table with long attributes: those of groups, and those of values below. shares: Q for each axis."""
+    """Covariance model of a table with long attributes: errors of groups, and of values within. shares: Q by axis."""
 
     groups: JoinedErrors
     lines: Mapping[int, Line]
@@ -405,7 +405,7 @@ def _same(weights: Floats, axis: int) -> bool:
 
 
 class NestedNoise(JoinedNoise):
-    """Errors of all statistics of a table with long attributes; which set's model matters most is not told."""
+    """Errors of all statistics of a table with long attributes, without a largest model part."""
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
         return None
@@ -588,7 +588,7 @@ class NestedMargins(ContentOfCells):
 
 
 def _parted(manifest: Manifest) -> tuple[NestedRecord, Manifest]:
-    """A manifest's own details, and the manifest as one of marginals has it."""
+    """Split a manifest into the details of nested attributes and a manifest of plain marginals."""
     details = dict(manifest.details)
     own = {"below": details.pop("below", None)}
     members = {name: member for name, member in manifest.members.items() if name != VALUES}
@@ -610,7 +610,7 @@ def _conditional(table: Floats, axis: int, lines: Mapping[int, Line]) -> Floats:
 
 
 def _or_even(share: Floats, line: Line) -> Floats:
-    """Shares that errors are centred by, 0 where there are none."""
+    """Shares of groups whose values carry noise, by which errors are centred; 0 for all others."""
     return np.where(line.noise > 0, share, 0.0)
 
 
@@ -664,7 +664,7 @@ CAN_BE: dict[str, type[Margins | NestedMargins]] = {"margins": Margins, "nested-
 
 @record
 class OfTable:
-    """Manifest entry of one of the tables: kind and details as a file of its own would have them."""
+    """Manifest entry of one release in a sum: kind and details, as in a file of its own."""
 
     kind: str
     details: dict[str, Any] = field(default_factory=dict)
@@ -672,7 +672,7 @@ class OfTable:
 
 @record
 class SummedRecord:
-    """Manifest entry of a sum."""
+    """Manifest entry of a sum of releases of disjoint tables."""
 
     of: list[OfTable]
 

@@ -50,7 +50,7 @@ NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
 
 @dataclass(frozen=True, eq=False)
 class ErrorsOf:
-    """Error models of one statistic: from noise, from the model, and of components that nothing was measured of."""
+    """Covariance models of one statistic: noise, model error, and components without any measurement."""
 
     noise: JoinedErrors
     model: JoinedErrors
@@ -111,7 +111,7 @@ class JoinedNoise(NoiseSource):
         return axes, tuple(self.kinds[self.names[axis]][groups.code(self.names[axis])] for axis in axes)
 
     def _asked(self, columns: Sequence[tuple[Sum, str]]) -> Iterator[tuple[str, SumWeights, SumWeights]]:
-        """Statistics that some sums weigh, with their weights on a group's cells and on all."""
+        """Statistics with nonzero weight in some sums, with the weights on a group's cells and on all cells."""
         for of in self.errors_of:
             split = [self._weights(side.split, of, end) for side, end in columns]
             whole = [self._weights(side.whole, of, end) for side, end in columns]
@@ -268,7 +268,7 @@ BETTER = 0.5  # times the variance of an earlier table of the same attributes, f
 
 @dataclass(frozen=True, eq=False)
 class _Used:
-    """Bounds from one table. along: the attributes of the query that it has.
+    """Frechet bounds from one table. along: the attributes of the query that the table has.
 
     inside: lower bound of the rows with the query's values of these attributes.
     """
@@ -444,7 +444,7 @@ def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """A question about an attribute and others that follow from it, put as one about the finer ones alone.
+    """Query rewritten without attributes that are functions of others: only the finer ones stay as axes.
 
     shape: classes of every axis of the question. kinds: for each axis that is left, the class of every value, told
     apart by the values that follow from it. cells: for every cell of these, its place among the question's cells.
@@ -459,7 +459,7 @@ class Narrowed:
 
     @classmethod
     def of(cls, structure: Structure, kinds: Mapping[int, Codes]) -> Narrowed | None:
-        """Narrow a question; None where nothing follows. kinds: for each axis, the class of every value."""
+        """Rewrite a query; None where no attribute is a function of another. kinds: class of every value, by axis."""
         left = structure.essential(tuple(kinds))
         if len(left) == len(kinds):
             return None
@@ -483,7 +483,7 @@ class Narrowed:
         return cls(tuple(sizes.values()), narrow, cells, roots, before)
 
     def expand(self, table: Floats) -> Floats:
-        """A table of the narrowed question as one of the question, with 0 in all other cells."""
+        """Expand a table of the rewritten query to the original axes, with 0 in all other cells."""
         result = np.zeros(self.shape)
         result.reshape(-1)[self.cells.reshape(-1)] = table.reshape(-1)
         return result
@@ -538,7 +538,7 @@ class PossibleNoise(NoiseSource):
         return [replace(side, split=each(side.split), whole=each(side.whole)) for side in sides]
 
     def _by_key(self, groups: Groups) -> list[tuple[Codes, Flags | None, Groups]]:
-        """Present groups by the values of attributes that follow from one that is not grouped by.
+        """Group the present groups by their values of attributes that are functions of one not grouped by.
 
         Each: numbers of the groups, flags of inner's cells with these values, and the groups as inner knows them.
         """

@@ -286,7 +286,7 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Tables that have one attribute, side by side, for changing it in rows.
+    """Tables containing one attribute, concatenated, to change that attribute in rows.
 
     cells: of all of them, among the cells of all tables, (cells,). starts: first of each table among these, (tables,).
     steps: strides of the attribute, (tables,). others, strides: other attributes and their strides, (most, tables); a
@@ -336,7 +336,7 @@ class Along:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Cells of all tables in one line.
+    """Target counts of all tables, concatenated to one vector.
 
     shares: of the rows, by cell. starts: of tables. along: tables by attribute. strides: of each table, by attribute.
     """
@@ -526,7 +526,7 @@ class RowsOfMargins:
 
 
 def possible_rows(structure: Structure, rows: Codes, random: RandomNumbers, held: Floats | None = None) -> Codes:
-    """Rows that no rule excludes: values that follow from others are put right; rows against a rule give way to others.
+    """Repair rows against structural zeros: recompute functions of other values, replace rows that break a rule.
 
     rows: codes (attributes, rows). held: for each row, the number of the combination of values that it must keep.
     """
@@ -573,7 +573,7 @@ RAKED = 1e-5  # of the rows: nearer than this no rows show a difference
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Marginals of all rows.
+    """Unconditional marginals, as `ConditionalTables` has them under a condition.
 
     tables: axes of the known tables, by statistic. joined: estimates of one statistic by classes of values along some
     axes, joined value by value if the last argument is true. given: model of the rows that fulfil a condition.
@@ -659,7 +659,7 @@ class ConditionalTables:
         return self._raked(every * (self.total / max(float(every.sum()), LITTLE)), places)
 
     def _tied(self, some: Places) -> bool:
-        """Whether any known table links axes to the condition: if none does, it tells nothing about them."""
+        """Whether any known table links axes to the condition; if none does, they are independent of it."""
         known = self.source.tables["count"]
         return any(not {*some}.isdisjoint(places) and not {*self.kinds}.isdisjoint(places) for places in known)
 

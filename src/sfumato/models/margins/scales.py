@@ -226,7 +226,7 @@ def sizes_of(rows: Floats, measures: Sequence[Floats], shapes: Sequence[Floats],
 
 
 def mixed_sizes(rows: Floats, even: Floats, tilted: Floats) -> Floats:
-    """Sizes (`sizes_of`) from rows, the product of measures, and that of tilted ones, in rows all three."""
+    """Weighted mean size of a cell (`sizes_of`): 5/12 its rows, 5/12 the even product, 2/12 the tilted product."""
     return np.asarray((5.0 * (rows + even) + 2.0 * tilted) / 12.0)
 
 
@@ -417,7 +417,7 @@ def corrected(
 def _strengthened(
     tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts]
 ) -> tuple[dict[Places, Table], dict[Places, Floats]]:
-    """Bring what was predicted of pairs beyond products of margins to the strength that their contrasts show.
+    """Rescale the predicted dependence of pairs (powers of their lift) to their measured contrasts (GLS).
 
     A prediction has the shape of a dependence at scales that no contrast reaches, and seldom its strength: each step
     from column to column loses some of it, of finer shapes more. So its lift, the ratio to the product of margins, is

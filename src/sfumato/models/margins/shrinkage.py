@@ -97,7 +97,7 @@ def sparser(noisy: Noisy, shrunk: SparseFit, product: Floats, said: Sequence[Flo
 
 
 def _turned(fit: SparseFit) -> SparseFit:
-    """Fit of the transposed pair, transposed back."""
+    """Transpose a fit."""
     return SparseFit(fit.estimate.T, fit.variance.T, fit.evidence)
 
 
@@ -253,7 +253,7 @@ def _or_sparse(
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Coefficients of a pair, and their log likelihood by prior mean and spread.
+    """Eigenbasis coefficients of a two-way table, and their log likelihood by prior mean and spread.
 
     measured: (row directions, column directions). towards: the coefficients of each prediction. sizes: log prior
     variances. likelihood: (means, spreads).
@@ -503,7 +503,7 @@ def _along(shares: Sequence[Floats], ordered: Sequence[bool], varying: Variation
     """Directions of both attributes of each pair, by their variation in all other pairs."""
 
     def of(axis: int, places: Places) -> Directions:
-        """Directions of one attribute within a pair."""
+        """Eigenvectors of one attribute's prior covariance, learned from pairs other than this one."""
         return Directions.of(shares[axis], ordered[axis], varying[axis, places])
 
     return {places: (of(places[0], places), of(places[1], places)) for places in pairs}

@@ -67,7 +67,7 @@ class Table:
 
     @cached_property
     def _rounded(self) -> Table:
-        """The rounded table: contents are made of the same tables again and again while errors are calibrated."""
+        """Cached rounded table: calibration makes contents of the same tables again and again."""
         errors = (in_parts(np.sqrt(np.maximum(each, 0.0))) ** 2 for each in (self.noise, self.model))
         return Table(self.places, in_parts(self.estimate), *errors)
 
@@ -514,7 +514,7 @@ def pooled_errors(tables: Mapping[Places, Table], structure: Structure) -> dict[
 
 
 def _made_feasible(structure: Structure, margins: list[Floats]) -> None:
-    """Move margins, in place, to those of a table with the zeros of each pair, where there is none with theirs."""
+    """Move margins, in place, until some table with each pair's zeros has them."""
     zeros = {pair: flags for pair, flags in zeros_of_pairs(structure).items() if structure.essential(pair) == pair}
     for _ in range(SWEEPS):
         moved = 0.0
@@ -559,7 +559,7 @@ def seen_by_functions(seen: Mapping[Places, Noisy], structure: Structure, axes: 
     done: set[Places] = set()
 
     def of(pair: Places) -> Noisy | None:
-        """Noisy table of one pair, with those below it worked out first."""
+        """Pooled noisy table of one pair, after those of its finer attributes (recursive)."""
         if pair in done:
             return result.get(pair)
         done.add(pair)
@@ -624,7 +624,7 @@ def by_functions(tables: Mapping[Places, Table], structure: Structure, told: Seq
 
 
 def _gathered(table: Floats, axis: int, image: Codes, values: int) -> Floats:
-    """Sums of a table over the values of one axis that a function takes together."""
+    """Sum a table over the values of one axis that a function maps to the same image."""
     member = np.zeros((values, len(image)))
     member[image, np.arange(len(image))] = 1.0
     return along(member, table, axis)

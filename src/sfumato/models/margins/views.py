@@ -453,7 +453,7 @@ class Views:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Local search for views.
+    """Local search for the views of least expected error.
 
     foretold: expected errors of sets by noise. sizes: of the attributes. known: (sets,), precision of each foretold set
     so far. budget: to be allocated.

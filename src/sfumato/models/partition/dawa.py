@@ -39,8 +39,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.verbs.exponential import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
-from sfumato.models.calibration.families import MeasuredPartition
 from sfumato.models.calibration.first_stage import Shares
+from sfumato.models.calibration.fit import MeasuredPartition
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import deviation_in_buckets
 from sfumato.models.partition.fit import PartitionFit

@@ -10,7 +10,7 @@ Model error. The true deviations within a bucket sum to zero; their size d_b is 
 pattern is not. A sum with weights w gets the variance d_b^2 times the variance of w over the bucket's cells: right for
 deviations without a pattern, and for a slope calibrated at half of the bucket (d_b / 2 is the error of a half). Where a
 query cuts many buckets one slope may run through all of them. If the size of errors is measured besides
-(models/calibration/families.py), a slope along each ordered attribute is added, as large as the part without pattern;
+(models/calibration/fit.py), a slope along each ordered attribute is added, as large as the part without pattern;
 if not, the errors of all buckets are taken as fully correlated, which is the worst case.
 """
 

@@ -39,8 +39,8 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement
 from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
-from sfumato.models.calibration.families import MeasuredShrinkage
 from sfumato.models.calibration.first_stage import Shares, blocks_of_all
+from sfumato.models.calibration.fit import MeasuredShrinkage
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.linear.fit import LinearFit
 from sfumato.models.partition.buckets import Halvings, kept_and_deviation

@@ -13,7 +13,7 @@ orthonormal family) and q_h = p_h . y. It is linear in the measured numbers, so 
 is exact. Model error: (1 - keep_h) times the true contrast, whose standard deviation is estimated; one keep and one
 deviation per family of halvings. The same slope may run through all halves that the edge of a query cuts: model errors
 of halvings of one size are fully correlated, the worst case, unless the size of errors is measured besides
-(models/calibration/families.py).
+(models/calibration/fit.py).
 
 `shrunk` computes the same for the sums of many groups: a part of a bucket is bisected further only for groups that have
 cells in it, and not where these fill it with equal weights; cells with one weight in the answer are counted.

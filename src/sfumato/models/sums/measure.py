@@ -161,7 +161,7 @@ class Problem:
         return float(shares[-1])
 
     def ratios(self, shares: Floats) -> Floats:
-        """Variance of kinds of question over that of noise on cells: (candidates, tables) -> (candidates, kinds)."""
+        """Variance of each kind of query relative to noisy cells: (candidates, tables) -> (candidates, kinds)."""
         known = self.told + shares ** (2 if self.pure else 1) @ self._inside.T
         left = np.mean(1.0 / (1.0 / self.prior + known[:, :, None]), axis=2)
         return np.asarray(left @ (self.asked.energies / self._of_cells[:, None]).T)

@@ -44,7 +44,7 @@ MOST_WORK = 2**27  # pairs of tables times cells, each of which is looked at
 
 @dataclass(frozen=True)
 class Table:
-    """Grid of boxes. sides: the sizes of the domain's axes. parts: number of intervals on each axis."""
+    """Marginal table over a grid of boxes. sides: sizes of the domain's axes. parts: intervals on each axis."""
 
     sides: tuple[int, ...]
     parts: tuple[int, ...]

@@ -25,8 +25,8 @@ from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.measurement import Measurement, Noise, as_one
 from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
-from sfumato.models.calibration.families import MeasuredTree
 from sfumato.models.calibration.first_stage import Shares
+from sfumato.models.calibration.fit import MeasuredTree
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.tree import descent
 from sfumato.models.tree.descent import PARTS, Frontier, GoOn, geometry_of, next_measurements

@@ -40,9 +40,8 @@ from sfumato.kernel.verbs.exponential import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.base.mechanism import Forecast, Holds, Lab, Limit, Mechanism, Work
-from sfumato.models.calibration.families import MeasuredShape
 from sfumato.models.calibration.first_stage import Counted, counted_beside_shape
-from sfumato.models.calibration.fit import EMPTY
+from sfumato.models.calibration.fit import EMPTY, MeasuredShape
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import allow_for_noise, deviation_of_shape
 from sfumato.models.linear.fit import LinearFit

@@ -89,7 +89,7 @@ LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """What a release file and its curator say of it.
+    """Statements of a release file and of its curator, from which certificates are made.
 
     verified: whether the signature was checked with a key that was named. file, sha256, bytes: of the release
     file itself, as `sha256sum` says them. written_on: when it was last written, as the file system knows it, which the

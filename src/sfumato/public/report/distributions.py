@@ -49,12 +49,12 @@ class Cut:
 
     @property
     def title(self) -> str:
-        """What readers call the attribute."""
+        """Title of the attribute: its label, else its name."""
         return (self.about.label if self.about is not None else None) or self.axis.name
 
     @property
     def unit(self) -> str | None:
-        """What its values are in."""
+        """Unit of its values."""
         return self.about.unit if self.about is not None else None
 
     @property
@@ -119,7 +119,7 @@ def cut_periods(axis: Axis) -> dict[int, tuple[int, int]]:
 
 
 def _more_days(day: int, step: int, by: str) -> int:
-    """Days before (step -1) or after a day that its period has besides; the calendar ends where Python's does."""
+    """Number of further days of a day's period, before it (step -1) or after it."""
 
     def period(of: int) -> Label:
         return Axis("", "date", np.array([of, of + 1.0]), by=by).label(0)

@@ -145,7 +145,7 @@ class Content(ABC):
         return None
 
     def as_of(self, period: str) -> Content:
-        """Parts of a series up to a period, with estimates that lean on each other."""
+        """Restrict a series to the parts up to a period, whose estimates borrow strength from each other."""
         raise QueryError("this release is no series, so no period of it leans on others; ask without AS OF")
 
     @abstractmethod

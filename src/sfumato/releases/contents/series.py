@@ -443,7 +443,7 @@ class SeriesContent(ContentOfCells):
         )
 
     def compared_with(self, whole: object) -> str:
-        """Which periods these parts are, in words, and why not all of the whole series; for readers of their sums."""
+        """Sentence on the periods that a sum covers, and why it leaves out others of the series."""
         labels = [part.period for part in self.parts]
         span = labels[0] if len(labels) == 1 else f"{len(labels)} periods, {labels[0]} to {labels[-1]}"
         every = whole.parts if isinstance(whole, SeriesContent) else ()

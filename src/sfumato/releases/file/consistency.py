@@ -96,7 +96,7 @@ def _schema(manifest: Manifest) -> Schema:
 
 
 def saying_what_is_missing(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the rule for missing values to the schema of an old file, whose measures had the middle for them."""
+    """Add the rule for missing values to an old file's schema, whose measures imputed the middle of the bounds."""
     measures = schema.get("measures")
     if not isinstance(measures, Mapping):
         return dict(schema)

@@ -72,7 +72,7 @@ class TableRecord:
 
 @record
 class LinkedHead:
-    """What a file of linked tables says of itself: dataset, links, and an entry for each table in the same order.
+    """Head of a file of linked tables: dataset, links, and an entry for each table in the same order.
 
     receipt: of the one reservation that paid for all tables.
     """

@@ -175,10 +175,10 @@ FAMILIES = _Families(
         "solved": "sfumato.models.linear.fit.SolvedFit",
         "summed": "sfumato.models.linear.fit.SummedFit",
         "shaped": "sfumato.models.weights.fit.ScaledShape",
-        "measured-nested": "sfumato.models.calibration.families.MeasuredShrinkage",
-        "measured-regional": "sfumato.models.calibration.families.MeasuredPartition",
-        "measured-shape": "sfumato.models.calibration.families.MeasuredShape",
-        "measured-tree": "sfumato.models.calibration.families.MeasuredTree",
+        "measured-nested": "sfumato.models.calibration.fit.MeasuredShrinkage",
+        "measured-regional": "sfumato.models.calibration.fit.MeasuredPartition",
+        "measured-shape": "sfumato.models.calibration.fit.MeasuredShape",
+        "measured-tree": "sfumato.models.calibration.fit.MeasuredTree",
         "tree": "sfumato.models.tree.fit.TreeFit",
     }
 )

@@ -110,7 +110,7 @@ class PartRecord:
 
 @record
 class Head:
-    """What a series file says of itself: dataset, the schema's `series`, and the parts in the order of publication."""
+    """Head of a series file: dataset, the schema's `series`, and the parts in the order of publication."""
 
     dataset: Text
     series: dict[str, JsonValue]

@@ -313,7 +313,7 @@ class Quotas:
         return int(self.rows.sum())
 
     def places(self, rows: Codes, random: RandomNumbers) -> Floats:
-        """Places of some of the rows, numbered by group, each in a stratum of its group; (rows,)."""
+        """Stratified quantiles of some rows, each plus the number of its group, (rows,)."""
         ends = np.cumsum(self.rows)
         group = np.searchsorted(ends, rows, side="right")
         rank = rows - (ends - self.rows)[group]
@@ -355,7 +355,7 @@ class Wish:
 
     @classmethod
     def by_words(cls, rows: int | None, where: str | None, by: str | Sequence[str], schema: Schema) -> Wish:
-        """What a user writes: a condition as in SQL, and names of attributes in any case."""
+        """Parse a user's wish: a condition as in SQL, and names of attributes in any case."""
         wish = cls(rows, by=_attributes([by] if isinstance(by, str) else by, schema))
         if where is None:
             return wish

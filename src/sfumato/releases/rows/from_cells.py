@@ -256,7 +256,7 @@ class RowsOfListedCells:
         return {name: domain.codes_along(name, cells) for name in domain.names}
 
     def _anywhere_inside(self, group: Codes, random: RandomNumbers) -> dict[str, Codes]:
-        """The same by rejection of listed cells, for a condition or groups."""
+        """As `_anywhere`, by rejection of listed cells, under a condition or with groups."""
         domain = self.schema.domain
         along = np.unravel_index(group, self._group_shape) if self.first else ()
         held = dict(zip(self.first, along, strict=True))

@@ -39,7 +39,7 @@ LAST = 1.0 - 2.0**-30
 
 
 def dealt_out(rows: Floats, places: Floats) -> tuple[Codes, Floats]:
-    """Part of each place, in proportion to its rows, and the place inside of it; rows: (parts,), places: ascending."""
+    """Allocate quantiles to parts by their rows: part of each, and quantile within it; rows: (parts,)."""
     ends = np.cumsum(rows) / max(float(rows.sum()), 1e-300)
     which = np.minimum(np.searchsorted(ends, places, side="right"), len(rows) - 1)
     starts = ends - np.diff(ends, prepend=0.0)

@@ -303,7 +303,7 @@ def _some(many: int, few: int, random: RandomNumbers) -> Codes:
 
 
 def _beyond(off: Floats) -> Floats:
-    """Residuals beyond one row: a value that expects a twentieth of one may have it, or rare ones would have none."""
+    """Residuals beyond a tolerance of one row, so that rare values still occur."""
     return np.asarray(np.sign(off) * np.maximum(np.abs(off) - 1.0, 0.0))
 
 

@@ -78,7 +78,7 @@ def small_margins(sizes: Sequence[int]) -> list[Places]:
 
 
 def _asked(queries: Queries, sizes: Sequence[int]) -> Iterator[Places]:
-    """Axes that each block of queries is not summed over."""
+    """Axes of the marginal that each block of queries belongs to (those not summed over)."""
     if isinstance(queries, Stack):
         for block in queries.blocks:
             yield from _asked(block, sizes)
