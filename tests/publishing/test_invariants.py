@@ -75,7 +75,7 @@ def test_without_the_word_nothing_is_read_or_reserved(tmp_path, monkeypatch):
 def test_the_kernel_refuses_by_itself_too(tmp_path):
     ledger = Ledger(tmp_path / "ledger")
     for schema, exact in ((schema_with([]), False), (schema_with(), True)):
-        with pytest.raises(PrivacyError, match="exact counts"):
+        with pytest.raises(PrivacyError, match="hands out exact counts"):
             Terms(schema, Cost.stated("1"), "cells", exact=exact)
     assert not ledger.path.exists()
 

@@ -72,7 +72,7 @@ class Terms:
         series = self.schema.series
         self.schema.check_span()
         if self.exact != bool(self.schema.invariants):
-            raise PrivacyError("exact counts (invariants) are for a release of them that says so; take them out")
+            raise PrivacyError("only a release that says so hands out exact counts; take invariants out")
         if series is None and self.period is not None:
             raise SchemaError("a period is named, but the schema states no series; add `series`, or name no period")
         if series is not None and (self.period is None or series.label(self.period) != self.period):

@@ -216,7 +216,7 @@ class Published:
 
     def errors(self) -> dict[str, float]:
         """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
-        return _errors(self.prepared, self.release.content)
+        return _errors(replace(self.prepared, schema=self.release.schema), self.release.content)
 
     def warnings(self) -> tuple[str, ...]:
         """Kinds of question that the stated workload makes useless, in words; public."""
