@@ -237,3 +237,43 @@ def test_a_budget_of_a_year_is_told_by_the_year(folder):
     ]
     given = json.loads(sfumato("ledger", "show", "v", "--ledger", str(ledger.path), "--json").stdout)
     assert [one["period"] for one in given["datasets"][0]["periods"]] == ["2025", "2026"]
+
+
+EXACT = BY_ROW + "invariants: [[], age]\n"
+
+
+def test_exact_counts_are_refused_unless_they_are_meant(folder):
+    (folder / "exact.yaml").write_text(EXACT)
+    refused(release(schema="exact.yaml"), "exact counts of all rows, and rows by age", "--even-though-exact")
+    refused(release("--dry-run", schema="exact.yaml"), "--even-though-exact")
+    refused(release("--even-though-exact", schema="row.yaml"), "is for a schema with invariants")
+    refused(release("--even-though-exact"), "is for a schema with invariants")
+    assert "Nothing has been spent" in sfumato("ledger", "show").stdout
+    plan = sfumato("plan", "--schema", "exact.yaml", "--epsilon", "1", "--explain").stdout
+    assert plan.startswith("EXACT COUNTS of all rows, and rows by age would be published too, protected by nothing")
+    assert "--even-though-exact" in plan and "family left out" not in plan and "whether one row is in" not in plan
+    told = json.loads(sfumato("plan", "--schema", "exact.yaml", "--epsilon", "1", "--json").stdout)
+    assert told["exact_counts"] == "all rows, and rows by age"
+
+
+def test_exact_counts_stay_in_the_ledger_and_come_first_in_the_promise(folder):
+    (folder / "exact.yaml").write_text(EXACT)
+    made = release("--even-though-exact", schema="exact.yaml")
+    assert made.returncode == 0, made.stderr
+    assert release(schema="row.yaml", out="2.sfumato").returncode == 0  # and a usual one after it
+    words = "EXACT COUNTS of all rows, and rows by age in the table are published in this file and protected by nothing"
+    info = sfumato("info", "r.sfumato").stdout.splitlines()
+    assert info[1].startswith(words) and any(line.startswith(words) for line in made.stdout.splitlines())
+    assert not any("EXACT" in line for line in sfumato("info", "2.sfumato").stdout.splitlines())
+    shown = "census: entry 1 has exact counts of all rows, and rows by age beside it, protected by nothing.\n"
+    assert shown in sfumato("ledger", "show").stdout and shown in sfumato("ledger", "show", "census").stdout
+    entries = json.loads(sfumato("ledger", "show", "census", "--json").stdout)["entries"]
+    assert [one["exact_counts"] for one in entries] == [[[], ["age"]], []]
+    assert "45 to 45" in sfumato("query", "r.sfumato", "SELECT COUNT(*) AS n FROM census WHERE age < 9").stdout
+
+
+def test_a_paid_look_takes_no_exact_counts(folder):
+    (folder / "exact.yaml").write_text(EXACT.replace("lower: 0, upper: 9", "lower: , upper: "))
+    looked = sfumato("discover", "t.csv", "--schema", "exact.yaml", "--epsilon", "1", "-o", "found.yaml")
+    assert looked.returncode == 1 and looked.stderr.count("\n") == 1 and "invariants" in looked.stderr, looked.stderr
+    assert not Path("found.yaml").exists() and "Nothing has been spent" in sfumato("ledger", "show").stdout

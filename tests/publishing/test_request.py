@@ -60,6 +60,7 @@ def test_totals_ledgers_and_guesses_do_not(prepared):
 def test_how_it_is_gone_about_does_not(prepared, tmp_path):
     """A release that is meant once more is the same request, and so is one that an earlier refusal made bolder."""
     bolder = {"again": True, "another_unit": True, "even_if_useless": True, "allow_views": True, "dialect": "duckdb"}
+    bolder["even_though_exact"] = True
     same = replace(PLAINLY, ledger=Ledger(tmp_path / "another.sqlite"), **bolder)
     assert digest_of_request("t.csv", same, prepared) == digest_of_request("t.csv", PLAINLY, prepared)
 
@@ -98,7 +99,7 @@ def caught(monkeypatch, place, ask):
     return given.value.args
 
 
-BOLD = ("another_unit", "allow_views", "even_if_useless", "again", "workload_only", "correct")
+BOLD = ("another_unit", "even_though_exact", "allow_views", "even_if_useless", "again", "workload_only", "correct")
 
 
 @pytest.mark.parametrize("bold", [None, *BOLD])

@@ -102,10 +102,3 @@ def test_a_contradiction_is_beyond_the_tails_of_laplace_noise():
     off = np.array([0.0, 10.5])  # deviations; exp(-sqrt(2) t) = 1e-6 / 2 at t = 10.26
     assert fact.contradicts(fact.counts + 10.0 * off, np.full(2, 100.0))
     assert not fact.contradicts(fact.counts + 9.5 * off, np.full(2, 100.0))
-
-
-@pytest.mark.parametrize("invariants", [["ill"], "all", {"by": "ill"}])
-def test_exact_counts_of_the_table_are_refused_by_name(invariants):
-    words = r"no key invariants: an exact count of the table has no epsilon.*`facts`"
-    with pytest.raises(SchemaError, match=words):
-        Schema(dataset="t", privacy_unit="row", attributes=ATTRIBUTES, invariants=invariants)

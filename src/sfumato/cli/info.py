@@ -58,11 +58,10 @@ def info(
         give(about.to_dict())
         return
     from sfumato.cli.show import say
-    from sfumato.releases.group_privacy import in_words
 
     say(f": {about.extent}, mechanism {about.mechanism}, {about.promise}.", bold=about.schema.dataset)
     say(about.guarantee.statement)
-    say(in_words(about.groups))
+    say(about.families)
     say()
     _say(about, release)
 

@@ -36,6 +36,7 @@ def show(
     from sfumato.errors import LedgerError
     from sfumato.kernel.ledger.book import same_dataset
     from sfumato.kernel.ledger.ledger import Ledger
+    from sfumato.schema.invariants import tables_in_words
 
     book = Ledger(ledger)
     accounts = [a for a in book.show() if dataset is None or same_dataset(a.dataset) == same_dataset(dataset)]
@@ -59,6 +60,10 @@ def show(
     table(headers, rows, left=[0])
     for account in accounts:
         _describe(account)
+    for entry in book.entries(dataset):
+        if entry.exact:
+            exactly = tables_in_words(entry.exact)
+            say(f"{entry.dataset}: entry {entry.number} has exact counts of {exactly} beside it, protected by nothing.")
     if dataset is not None:
         _show_periods(accounts[0])
         _show_entries(book.entries(dataset), with_delta=with_delta)
@@ -303,6 +308,7 @@ def of_entry(entry: Entry) -> dict[str, Any]:
         "state": entry.state,
         "unit": _unit_name(entry.unit),
         "contributions": entry.contributions,
+        "exact_counts": [[*names] for names in entry.exact],
         "request": entry.request,
         "digest": entry.digest,
     }

@@ -78,6 +78,7 @@ def plan(
             _of_tables(public, amounts, asked | {"step": step}, workload, explain=explain)
             return
         found = make_plan(public, **amounts, **asked, workload=workload, workload_only=workload_only, step=step)
+    explain = explain and not public.invariants  # it is about whether a row is in the table, which these may tell
     if MANNER.json:
         give(of_plan(found) | _meaning(found.cost if explain else None))
         return
@@ -173,6 +174,7 @@ def of_plan(plan: Plan) -> dict[str, Any]:
         if plan.doubled is None
         else {"question": plan.doubled.question, "error": plan.doubled.before, "error_then": plan.doubled.after},
         "warnings": list(plan.warnings),
+        **({"exact_counts": plan.exact} if plan.exact else {}),
         "over_time": [asdict(one) for one in plan.over_time],
     }
 

@@ -107,6 +107,11 @@ REQUIRE = typer.Option(
 ANOTHER_UNIT = typer.Option(
     False, "--another-unit", help="Confirm that this privacy unit differs from that of earlier releases."
 )
+EXACT = typer.Option(
+    False,
+    "--even-though-exact",
+    help="Publish the exact counts that the schema calls invariants, although nothing protects them.",
+)
 NAME = typer.Option(None, "--table", help="The table's name inside a database.")
 VIEWS = typer.Option(
     False,
@@ -139,6 +144,7 @@ def release(
     ledger: Path | None = LEDGER,
     require_ledger: bool = REQUIRE,
     another_unit: bool = ANOTHER_UNIT,
+    even_though_exact: bool = EXACT,
     name: str | None = NAME,
     allow_views: bool = VIEWS,
     even_if_useless: bool = USELESS,
@@ -180,6 +186,7 @@ def release(
             allow_views=allow_views,
             ledger=book,
             another_unit=another_unit,
+            even_though_exact=even_though_exact,
             again=again,
             series=series,
             period=period,

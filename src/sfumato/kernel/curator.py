@@ -2,8 +2,8 @@
 
 Nine verbs spend: `measure`, `measure_running`, `measure_margins`, `measure_misfit`, `measure_margin_misfits`, `select`,
 `select_margin`, `first_above` and `best_partition`; four restrict: `reduce`, `margin`, `recode` and `subset`; `lines`
-does both. The budget is stated once: the noise scale is derived from the charge, or the charge from the noise scale;
-callers never state both.
+does both; `disclose` hides nobody. The budget is stated once: the noise scale is derived from the charge, or the charge
+from the noise scale; callers never state both.
 """
 
 from __future__ import annotations
@@ -245,6 +245,13 @@ class Curator(Holding):
         labels = np.empty(self.domain.size, dtype=np.int64)
         labels[places] = cheapest(line_up(self._dense("count"), places, plan), plan, *noise)
         return labels
+
+    def disclose(self, names: Sequence[str]) -> Whole:
+        """Hand out the exact counts of a table, without noise: one that the ledger's entry names, and no other."""
+        if tuple(names) not in self._exact:
+            raise PrivacyError("no exact counts are handed out but those that the ledger's entry names")
+        ((_, counts),) = self._margins.counts([self._margins.domain_along(names)])
+        return counts.copy()
 
     # -- verbs that restrict
 

@@ -25,6 +25,7 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.measuring import loads_by_axis
 from sfumato.measurement import Laplace, Noise
 from sfumato.queries import Cells, Kron, Queries, Total, trusted
+from sfumato.schema.invariants import ExactSets
 from sfumato.schema.schema import missing_of
 
 if TYPE_CHECKING:  # few tables are parts of a series with running totals
@@ -113,6 +114,7 @@ class Holding:
         view: View | None = None,
         everywhere: bool = False,
         carried: Carried | None = None,
+        exact: ExactSets = (),
     ) -> None:
         self.domain = domain
         self.charge = charge
@@ -122,6 +124,7 @@ class Holding:
         self._view = view
         self._thinned: tuple[tuple[int, int], Whole] | None = None  # of the last subsets that were looked at
         self._carried = carried  # noise of earlier parts of a series, held by the curator of the whole table alone
+        self._exact = exact  # tables that the ledger names as handed out exactly, by the whole table's curator alone
         self._everywhere = everywhere  # whether its cells together are all of the table: a margin's are
 
     @property

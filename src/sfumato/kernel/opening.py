@@ -8,8 +8,6 @@ known who would be counted, and before anybody is; and the noise of a part is on
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -30,12 +28,12 @@ from sfumato.kernel.reading.engines import Admit
 from sfumato.kernel.reading.table import Table
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.schema import Schema
+from sfumato.schema.invariants import ExactSets
 
 if TYPE_CHECKING:  # few tables are parts of a series
     from sfumato.kernel.ledger.past_noise import Carried, PastNoise
     from sfumato.kernel.ledger.register import Register
 
-NOT_COUNTED = "budget", "ledger", "expected_rows", "file"  # parts of a schema that say nothing of what is counted
 Step = Callable[[str], None]  # told the name of each step as it begins; never anything about the data
 
 
@@ -57,6 +55,7 @@ class Terms:
     another_unit: the schema's privacy unit may be one that the ledger does not know for this dataset.
     period: of the series that the schema states, as `Series.label` writes it; it must be named if there is one.
     by_sums: the cost has no rho (a look's thresholds), so that the ledger adds up epsilons and deltas.
+    exact: what the schema calls invariants is to be handed out exactly; the ledger says so for ever.
     """
 
     schema: Schema
@@ -67,10 +66,13 @@ class Terms:
     again: bool = True
     period: str | None = None
     by_sums: bool = False
+    exact: bool = False
 
     def __post_init__(self) -> None:
         series = self.schema.series
         self.schema.check_span()
+        if self.exact != bool(self.schema.invariants):
+            raise PrivacyError("only a release that says so hands out exact counts; take invariants out")
         if series is None and self.period is not None:
             raise SchemaError("a period is named, but the schema states no series; add `series`, or name no period")
         if series is not None and (self.period is None or series.label(self.period) != self.period):
@@ -105,6 +107,7 @@ class Terms:
             request=self.request,
             again=self.again,
             period=self.period,
+            exact=self.schema.exact_sets,
         )
 
 
@@ -143,8 +146,8 @@ def open_curator(
     # Whom a release counts is on disk, in the register, before it counts anybody.
     admit = None if register is None else _admitting(register, receipt, terms.period or "", step)
     held = table.read(schema, key, for_margins=for_margins, period=terms.period, admit=admit)
-    carried = None if past is None else _carried(past, receipt, terms)
-    return Opened(curator_of(schema, held, budget, entropy, carried=carried), receipt)
+    carried = None if past is None else past.carried(receipt, schema, terms.period)
+    return Opened(curator_of(schema, held, budget, entropy, carried=carried, exact=wanted.exact), receipt)
 
 
 @dataclass(frozen=True)
@@ -204,18 +207,6 @@ def _admitting(register: Register, receipt: Receipt, period: str, step: Step) ->
     return admit
 
 
-def _carried(past: PastNoise, receipt: Receipt, terms: Terms) -> Carried:
-    """Past noise for one part, of earlier parts whose schemas agree in all that decides what is counted."""
-    from sfumato.kernel.ledger.past_noise import Carried
-
-    schema, series = terms.schema, terms.schema.series
-    if series is None or series.periods is None or terms.period is None:
-        raise SchemaError("running totals are for a series that states how many periods are planned")
-    counted = {key: part for key, part in schema.to_dict().items() if key not in NOT_COUNTED}
-    about = hashlib.sha256(json.dumps(counted).encode()).hexdigest()
-    return Carried(past, receipt, terms.period, series.periods, about, schema.together)
-
-
 def _checked(table: Table, terms: Terms, ledger: Ledger) -> tuple[Register | None, PastNoise | None]:
     """Refuse by names, types and the ledger's side files; return the register and past noise that the terms need."""
     unit = terms.wanted.unit
@@ -242,8 +233,9 @@ def curator_of(
     entropy: Entropy,
     kind: type[Curator] = Curator,
     carried: Carried | None = None,
+    exact: ExactSets = (),
 ) -> Curator:
-    """A curator that can spend a budget on the counts of a table, and no more. carried: noise of earlier parts."""
+    """A curator that can spend a budget on a table's counts, and no more. carried, exact: as `Holding` has them."""
     # A row that weighs w steps is charged as w rows, at most schema.weight.most (docs/privacy.md, theorem W).
     charge = Charge(budget, schema.most_of_a_unit, schema.domain.size, max(schema.domain.shape))
-    return kind(schema.domain, held, schema.units, charge, entropy, carried=carried)
+    return kind(schema.domain, held, schema.units, charge, entropy, carried=carried, exact=exact)

@@ -103,7 +103,8 @@ def plan_margins(
     facts = (schema.dataset, mechanism.name, None if error is not None else spent, error, confidence)
     remarks = (hint,) if not delta and (hint := _delta(mechanism, schema, spent)) is not None else ()
     plan = Plan(*facts, schema.domain.size, schema.expected_rows, choice, (forecast,), remarks)
-    return replace(plan, delta=cost.delta, examples=examples, doubled=Doubled(once, twice))
+    doubled, exact = Doubled(once, twice), schema.exact_counts
+    return replace(plan, delta=cost.delta, examples=examples, doubled=doubled, exact=exact)
 
 
 def _overall(mechanism: Mechanism, schema: Schema, budget: Budget) -> float:

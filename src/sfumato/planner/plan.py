@@ -429,7 +429,8 @@ def _finish(
         remarks += () if hint is None else (hint,)
     facts = (schema.dataset, name, spent, error, question.confidence, size, schema.expected_rows)
     delta = question.delta if mechanism.gaussian else Fraction(0)
-    return Plan(*facts, choice, outlooks, remarks, threshold, bound, paper, delta)
+    made = Plan(*facts, choice, outlooks, remarks, threshold, bound, paper, delta)
+    return replace(made, exact=schema.exact_counts)
 
 
 def _by_margins(schema: Schema, only: Mechanism | None) -> Mechanism | None:

@@ -17,6 +17,7 @@ from sfumato.planner.forecast import Outlook
 from sfumato.planner.questions import Line
 from sfumato.planner.simulate import ROWS_PER_CELL
 from sfumato.releases.group_privacy import PRIORS, as_chance, beliefs_after, group_privacy, in_words, odds_of
+from sfumato.schema.invariants import EVEN_THOUGH
 from sfumato.schema.parts import PrivacyUnit
 
 MOST_COMPARED = 7  # questions that fit beside each other
@@ -57,7 +58,7 @@ class Plan:
     the mechanism would spend besides epsilon. examples: errors of questions in plain words. doubled: what twice the
     epsilon would buy. warnings: tables that the workload makes useless. stated: whether a workload was given; tilted:
     whether everything else is served besides it. rho: of the budget, where it was stated so.
-    over_time: errors over several periods of a series with running totals.
+    over_time: errors over several periods of a series with running totals. exact: what the schema's invariants name.
     """
 
     dataset: str
@@ -81,6 +82,7 @@ class Plan:
     tilted: bool = False
     rho: Fraction | None = None
     over_time: tuple[OverTime, ...] = ()
+    exact: str = ""
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -115,6 +117,11 @@ MORE_LATER = (
 def report(plan: Plan) -> Iterator[str | Comparison]:
     """Sentences and tables of a plan, in order: what was asked first, and what is behind it afterwards."""
     compared = len(plan.outlooks) > 1
+    if plan.exact:
+        yield (
+            f"EXACT COUNTS of {plan.exact} would be published too, protected by nothing: a release needs "
+            f"{EVEN_THOUGH}. Errors are told as if they were not."
+        )
     yield from _in_short(plan)
     if compared:
         yield from _comparison(plan) if plan.error is None else _epsilons(plan)
@@ -132,7 +139,8 @@ def report(plan: Plan) -> Iterator[str | Comparison]:
     if plan.choice is not None and (compared or plan.error is not None):
         yield f"What it cannot know: {plan.choice.unknown}"
     if plan.error is None and plan.cost is not None:
-        yield in_words(group_privacy(plan.cost.epsilon, delta=plan.delta, rho=plan.cost.budget.rho))
+        groups = group_privacy(plan.cost.epsilon, delta=plan.delta, rho=plan.cost.budget.rho)
+        yield in_words(groups, exact=bool(plan.exact))
         if not plan.delta and not _chosen(plan).promises:
             yield MORE_LATER
     others = plan.choice is not None and plan.rho is None and not compared and plan.cells <= MOST_DENSE

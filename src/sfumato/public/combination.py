@@ -137,6 +137,11 @@ def _refuse_shared_noise(sources: Sequence[Source]) -> None:
 def _refuse_other_rules(sources: Sequence[Source], *, disjoint: bool) -> None:
     """Refuse schemas that differ in what a release holds, by the first key that does."""
     first = sources[0]
+    if any(source.release.schema.invariants for source in sources):
+        raise ReleaseFileError(
+            "releases with exact counts (invariants) are not combined: each promises something about tables that agree "
+            "on its own counts alone; ask each for itself"
+        )
     ours = what_is_released(first.release.schema)
     for source in sources[1:]:
         theirs = what_is_released(source.release.schema)

@@ -24,6 +24,7 @@ from sfumato.errors import (
     BudgetError,
     LedgerError,
     MechanismError,
+    PrivacyError,
     QueryError,
     ReleaseFileError,
     SchemaError,
@@ -40,6 +41,7 @@ from sfumato.queries import Workload, default_workload
 from sfumato.releases.file.artifact import Artifact, read_artifact
 from sfumato.releases.release import LEANS_ON, Release
 from sfumato.schema import Schema
+from sfumato.schema.invariants import EVEN_THOUGH
 
 if TYPE_CHECKING:
     from sfumato.models.margins.borrowing import Prior
@@ -68,6 +70,7 @@ class Request:
     allow_views: bool = False
     ledger: Ledger = field(default_factory=Ledger)
     another_unit: bool = False
+    even_though_exact: bool = False
     again: bool = False
     rho: Amount | None = None
     series: Path | None = None
@@ -127,6 +130,7 @@ def prepare(request: Request) -> Prepared:
         raise MechanismError("--with is about one mechanism; name it with --mechanism")
     if request.workload_only and request.workload is None:
         raise QueryError("--workload-only is about the statements of --workload; name their file with it")
+    _refuse_exact(request)
     prepared = replace(_settled(request), stated=request.workload is not None)
     if not request.even_if_useless and not prepared.mechanism.special:
         from sfumato.planner.marginal_errors import refuse_useless
@@ -138,6 +142,20 @@ def prepare(request: Request) -> Prepared:
 
     _refuse_prior(prepared.schema, prepared.mechanism.name)
     return replace(prepared, prior=Prior.read(request.prior, prepared.schema))
+
+
+def _refuse_exact(request: Request) -> None:
+    """Refuse exact counts that the schema or the request alone asks for, and a schema that has them already."""
+    schema = request.schema
+    if schema.invariants is None and request.even_though_exact:
+        raise SchemaError(f"{EVEN_THOUGH} is for a schema with invariants; leave it out")
+    if schema.invariants and schema.known:
+        raise SchemaError("the schema is one of a release, with its exact counts; name tables alone in invariants")
+    if schema.invariants and not request.even_though_exact:
+        raise PrivacyError(
+            f"the schema's invariants would publish exact counts of {schema.exact_counts}, which nothing protects: "
+            f"they can tell who is in the table, whatever epsilon is; take invariants out, or say so: {EVEN_THOUGH}"
+        )
 
 
 def _refuse_prior(schema: Schema, mechanism: str) -> None:
@@ -152,7 +170,8 @@ def _refuse_prior(schema: Schema, mechanism: str) -> None:
         )
     if schema.series is not None:
         raise SchemaError("parts of a series lean on each other when they are asked, by AS OF; leave out --prior")
-    if schema.structure is not None or schema.known or schema.weight is not None or hierarchies(schema):
+    exact = schema.known or schema.invariants
+    if schema.structure is not None or exact or schema.weight is not None or hierarchies(schema):
         raise SchemaError(
             "a release with rules, facts, weights or values in groups cannot lean on an earlier one; leave out --prior"
         )
@@ -264,8 +283,9 @@ def name_of_table(table: Any) -> str | None:
 
 
 def what_is_released(schema: Schema) -> dict[str, Any]:
-    """The fields of a schema that decide what a release holds."""
-    return _without(schema, *NOT_ASKED_FOR, NOT_RELEASED)
+    """The fields of a schema that decide what a release holds; of exact counts, which they are."""
+    exact = {} if schema.invariants is None else {"invariants": [[*names] for names in schema.exact_sets]}
+    return _without(schema, *NOT_ASKED_FOR, NOT_RELEASED) | exact
 
 
 def _without(schema: Schema, *keys: str) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from sfumato.releases.file.artifact import keep_earlier
 from sfumato.releases.file.manifest import Guarantee, guarantee_of
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
+from sfumato.schema.invariants import with_counts
 from sfumato.schema.linked import LinkedSchema, load_schema
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def release(
     options: Mapping[str, object] | None = None,
     ledger: Ledger | str | Path | None = None,
     another_unit: bool = False,
+    even_though_exact: bool = False,
     table_name: str | None = None,
     dialect: str | None = None,
     allow_views: bool = False,
@@ -85,6 +87,7 @@ def release(
     workload_only: nothing but the workload matters; without it, most accuracy goes there and the rest stays useful.
     options: what a mechanism with a purpose of its own is to do, by name; its page says which there are.
     another_unit: states that a further promise is meant where the ledger knows the dataset with another privacy unit.
+    even_though_exact: publish the schema's `invariants` exactly, which nothing protects; without it they are refused.
     allow_views: read a view, a lazy frame or a relation too; the promise is then about the rows it gives.
     even_if_useless: go on even if, by the schema's `expected_rows`, every count of a single value would be noise.
     again: make one more release like the dataset's last: the same table by name, schema, mechanism and cost. Without it
@@ -111,6 +114,7 @@ def release(
         allow_views=allow_views,
         ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger),
         another_unit=another_unit,
+        even_though_exact=even_though_exact,
         again=again,
         series=None if series is None else Path(series),
         period=period,
@@ -152,6 +156,8 @@ def _made(
             nonce=nonce,
             for_margins=mechanism.holds.by_margins,
         )
+        if request.even_though_exact:
+            schema = with_counts(schema, opened.curator.disclose)
         step("measure")
         # Products of small matrices: threads that wait for each other take several times as much CPU as one does, and
         # sum in another order, so that the same random bits would give other digits.
@@ -181,7 +187,8 @@ def terms_for(table: Any, request: Request, prepared: Prepared, schema: Schema) 
         _refuse_same_table(table, request, prepared, prepared.prior)
     name, another_unit = prepared.mechanism.name, request.another_unit
     again, period = request.again or request.correct, request.label
-    return Terms(schema, prepared.cost, name, digest, another_unit=another_unit, again=again, period=period)
+    exact = request.even_though_exact
+    return Terms(schema, prepared.cost, name, digest, another_unit, again, period, exact=exact)
 
 
 def _refuse_same_table(table: Any, request: Request, prepared: Prepared, prior: Prior) -> None:
@@ -209,7 +216,7 @@ class Published:
 
     def errors(self) -> dict[str, float]:
         """The standard errors to expect of counts, in rows, by how many attributes they name; public."""
-        return _errors(self.prepared, self.release.content)
+        return _errors(replace(self.prepared, schema=self.release.schema), self.release.content)
 
     def warnings(self) -> tuple[str, ...]:
         """Kinds of question that the stated workload makes useless, in words; public."""
@@ -318,7 +325,13 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
     """
     cost = cost or Cost.of(budget)
     return guarantee_of(
-        cost.epsilon, schema.whom, delta=cost.delta, rho=budget.rho, derived=derived, bought=schema.bought
+        cost.epsilon,
+        schema.whom,
+        delta=cost.delta,
+        rho=budget.rho,
+        derived=derived,
+        bought=schema.bought,
+        exact=schema.exact_sets,
     )
 
 

@@ -193,6 +193,11 @@ class Description:
         return group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
 
     @property
+    def families(self) -> str:
+        """Group privacy in words."""
+        return in_words(self.groups, exact=bool(self.schema.invariants))
+
+    @property
     def column_rows(self) -> list[list[str]]:
         """Rows of the table of columns, as texts under HEADERS."""
         rows = ((*column.row[:3], column.row[3] or "", column.row[4]) for column in columns_of(self.schema))
@@ -214,7 +219,7 @@ class Description:
         typical = aligned([self.error_headers, *self.typical_rows], left=(0,)) if self.typical else []
         parts = [
             [f"{self.schema.dataset}: {self.extent}, mechanism {self.mechanism}, {self.promise}"],
-            [self.guarantee.statement, in_words(self.groups)],
+            [self.guarantee.statement, self.families],
             columns,
             ["Counted by rule:", *(f"  {rule}" for rule in self.counted)] if self.counted else [],
             [f"Errors: {self.errors}.", *typical],

@@ -81,14 +81,21 @@ def group_privacy(
     return tuple(promises)
 
 
-def in_words(promises: Sequence[GroupPromise]) -> str:
-    """Sentence on the guarantees for groups.
+def in_words(promises: Sequence[GroupPromise], *, exact: bool = False) -> str:
+    """Sentence on the guarantees for groups. exact: beside exact counts, where rows are replaced and none is left out.
 
     >>> in_words(group_privacy(1, people=(1, 2)))
     'For a family left out together: of 1, epsilon 1 (2.72 times); of 2, epsilon 2 (7.39 times).'
+    >>> in_words(group_privacy(1, people=(1, 2)), exact=True)
+    'For rows replaced together, with the same exact counts: 1, epsilon 2 (7.39 times).'
     """
-    listed = [f"of {one.people}, epsilon {_epsilon(one)} ({one.factor:.3g} times{_delta(one)})" for one in promises]
-    return f"For a family left out together: {'; '.join(listed)}."
+    if exact:  # a row replaced is one taken out and one put in
+        listed = [(str(one.people // 2), one) for one in promises if one.people % 2 == 0]
+    else:
+        listed = [(f"of {one.people}", one) for one in promises]
+    said = [f"{many}, epsilon {_epsilon(one)} ({one.factor:.3g} times{_delta(one)})" for many, one in listed]
+    whom = "rows replaced together, with the same exact counts" if exact else "a family left out together"
+    return f"For {whom}: {'; '.join(said)}."
 
 
 def _epsilon(promise: GroupPromise) -> str:

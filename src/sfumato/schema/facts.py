@@ -54,18 +54,22 @@ class Known(Protocol):
 class Fact:
     """One line of public counts.
 
-    places: its axes in rising order, none for all rows. counts: of their cells, (cells,).
+    places: its axes in rising order, none for all rows. counts: of their cells, (cells,). exact: counted in the table
+    itself (schema/invariants.py), so that no noise can contradict it.
     """
 
     places: tuple[int, ...]
     counts: Floats
     source: str
+    exact: bool = False
 
     def contradicts(self, estimate: Floats, variances: Floats | float) -> bool:
         """Whether an estimate of the counts is farther off than its error explains. estimate, variances: as counts.
 
         The bound is that of Laplace noise, P(|e| > t sd) = exp(-sqrt(2) t), over all counts together.
         """
+        if self.exact:
+            return False
         estimate, variances = np.atleast_1d(estimate), np.atleast_1d(variances)
         reach = log(len(self.counts) / FALSE_ALARM) / sqrt(2.0)
         return bool((np.abs(estimate - self.counts) > reach * np.sqrt(np.maximum(variances, 0.0)) + 1.0).any())

@@ -188,6 +188,10 @@ _KEYS: dict[str, tuple[Fragment, str]] = {
         _list({"anyOf": _FACTS}),
         "Public counts that answers agree with: [{by: sex, counts: {F: 250, M: 238}, source: census}].",
     ),
+    "invariants": (
+        _list({"anyOf": [_NAME, {"type": "array", "items": _NAME}]}),
+        "Tables whose exact counts are published, protected by nothing: [[], region, [region, sex]]; [] is all rows.",
+    ),
     "series": ({}, "A table that is published again for every period."),
     "period": ({}, "How long one period is; names have no calendar."),
     "label": (_NAME, "What pages call the column, such as Age at visit; queries name the column as ever."),

@@ -27,7 +27,7 @@ from sfumato.schema.schema import Schema
 
 MOST_TABLES = 32
 OF_ALL = ("dataset", "privacy_unit", "budget", "ledger")  # keys that are stated once, for all tables
-NOT_LINKED = ("series", "per_person", "weight")
+NOT_LINKED = ("series", "per_person", "weight", "invariants")
 ROWS = Aggregate("rows")  # COUNT(*)
 _FORM = "write tables: {persons: {source: persons.csv, unit: household_id, key: person_id, attributes: ...}, ...}"
 

@@ -36,6 +36,7 @@ REMEDIES = {
     "impossible": "list combinations that no row has, such as {age: 0..14, marital: married}, or delete the line",
     "follows": "write {state: {from: county, groups: {England: [Kent]}}}, or delete the line",
     "facts": "list public counts, such as {count: 48842, source: census 2020}, or delete the line",
+    "invariants": "list tables to publish exactly, protected by nothing, such as [[], region], or delete the line",
     "series": "write {period: month, unit: person in a month}, or delete the line",
     "per_person": "write SELECT person, COUNT(*) AS visits FROM visits GROUP BY person, or delete the line",
     "population": "fill in how many the rows were drawn from, as the public knows it, or delete the line",
@@ -47,10 +48,6 @@ REMEDIES = {
     "*.values": "list the values the public already knows, such as [F, M]; they are not read from the data, because "
     "that would leak them",
     "*.bins": "fill in how many cells of equal width to use, or give width or cuts instead",
-}
-NOT_TAKEN = {  # keys that are asked for and cannot be had
-    "invariants": "an exact count of the table has no epsilon, so no count is published exactly; state counts that are "
-    "public already as `facts`, and let others have noise"
 }
 _MEANT = {
     **dict.fromkeys(("int", "whole", "bigint", "count"), "integer"),
@@ -122,8 +119,6 @@ def in_plain_words(error: ErrorDetails, known: Sequence[str]) -> str:
 
 def _unknown_key(place: Sequence[str], tag: str, known: Sequence[str]) -> str:
     """Message about a key that is not taken. tag: type of the attribute that it is in; known: the schema's own keys."""
-    if ".".join(place) in NOT_TAKEN:
-        return f"the schema has no key {place[0]}: {NOT_TAKEN[place[0]]}"
     owners: dict[str, type[Declared] | None] = {"attributes": KINDS.get(tag), "measures": Measure}
     owners |= {"budget": Budget, "privacy_unit": PrivacyUnit, "weight": Weight, "file": Dialect}
     owner = owners[place[0]] if len(place) > 1 else None

@@ -36,6 +36,7 @@ from sfumato.schema.attributes import Attribute, Boolean, Category, Column, Decl
 from sfumato.schema.dialect import PLAIN, Dialect, same_name
 from sfumato.schema.discovered import Discovered, bought_in_words
 from sfumato.schema.facts import Fact, Lines, facts_of
+from sfumato.schema.invariants import ExactSets, Invariants, check_invariants, counted_facts, sets_of, tables_in_words
 from sfumato.schema.parts import (
     MOST_UNITS,
     OLD_SHARE,
@@ -120,6 +121,7 @@ class Schema(Declared):
     impossible: Combinations | None = None
     follows: Functions | None = None
     facts: Lines | None = None
+    invariants: Invariants | None = None  # tables of exact counts, which nothing protects
     series: Series | None = None
     per_person: Annotated[str, PlainValidator(checked_text)] | None = None  # SQL that makes a person's rows one
     expected_rows: Count | None = None
@@ -152,6 +154,8 @@ class Schema(Declared):
         self._refuse_words_that_are_listed()
         self._refuse_a_unit_that_is_made()
         _ = self.structure  # refuses rules that do not go with the attributes
+        if self.invariants is not None:
+            check_invariants(self)
         _ = self.known  # refuses facts that do not
 
     @classmethod
@@ -282,11 +286,23 @@ class Schema(Declared):
 
     @cached_property
     def known(self) -> tuple[Fact, ...]:
-        """Public counts that `facts` states."""
+        """Public counts that `facts` states, or those of `invariants` once they were counted."""
+        if self.invariants:
+            return counted_facts(self)
         if self.facts and (self.series is not None or self.structure is not None):
             beside = "series" if self.series is not None else "impossible and follows"
             raise SchemaError(f"facts do not go with {beside}; leave one of them out")
         return facts_of(self) if self.facts else ()
+
+    @property
+    def exact_sets(self) -> ExactSets:
+        """Attributes of each table whose counts a release publishes exactly, () for all rows."""
+        return sets_of(self.invariants) if self.invariants else ()
+
+    @property
+    def exact_counts(self) -> str:
+        """What `invariants` names, in words; empty where there are none."""
+        return tables_in_words(self.exact_sets) if self.invariants else ""
 
     @cached_property
     def made(self) -> dict[str, Rule]:

@@ -102,7 +102,7 @@ def test_the_first_formats_nil_delta_stands(tmp_path):
     reserve(first, dataset="survey", limit=None, delta="1e-6")
 
 
-STATEMENTS = [statement for form in (3, 4, 6) for statement in UPGRADES[form]]
+STATEMENTS = [statement for form in (3, 4, 6, 7, 8) for statement in UPGRADES[form]]
 STATEMENTS += [f"PRAGMA user_version = {FORMAT}", "INSERT INTO entries", "UPDATE meta", "COMMIT"]
 
 
@@ -110,7 +110,7 @@ KILLS = [
     (form, fatal)
     for form in (1, 2, 3, 4, 5)
     for fatal in STATEMENTS
-    if not any(fatal in UPGRADES[done] for done in (3, 4, 6) if done <= form)
+    if not any(fatal in UPGRADES[done] for done in (3, 4, 6, 7, 8) if done <= form)
 ]
 
 

@@ -312,7 +312,10 @@ def test_an_old_copy_put_back_is_found_through_the_receipts(path, tmp_path):
         "DELETE FROM entries WHERE number = 3",
         "DELETE FROM entries",
         "INSERT INTO entries SELECT 4, 'x', epsilon, delta, 'm', nonce, '', state, digest, chain, unit, contributions, "
-        "request, rho, period, series, registered FROM entries LIMIT 1",
+        "request, rho, period, series, registered, exact FROM entries LIMIT 1",
+        "UPDATE entries SET exact = '[[]]' WHERE number = 2",
+        "UPDATE entries SET exact = 'x' WHERE number = 2",
+        "UPDATE entries SET exact = '0' WHERE number = 2",
         "UPDATE entries SET period = '2026-11' WHERE number = 2",
         "UPDATE entries SET period = '2026-11', series = '[\"person in a month\", 1, true, null]' WHERE number = 2",
         f"UPDATE entries SET registered = '{'0' * 64}' WHERE number = 2",

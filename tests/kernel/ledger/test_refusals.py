@@ -150,13 +150,38 @@ def test_a_total_becomes_a_rho_and_an_epsilon_again_with_a_history(ledger):
 
 def test_a_ledger_of_format_six_opens_and_is_brought_up_to_date(ledger):
     reserve(ledger)
-    later = (f"ALTER TABLE entries DROP COLUMN {name}" for name in ("period", "series", "registered"))
+    later = (f"ALTER TABLE entries DROP COLUMN {name}" for name in ("period", "series", "registered", "exact"))
     raw(ledger.path, *later, "PRAGMA user_version = 6")
     with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
         connection.execute("UPDATE meta SET seal = ?", (seal_of(connection, 6),))
     assert ledger.account("census").spent == Fraction(1, 10)
     ledger.set_budget("census", rho="0.5")
     assert raw(ledger.path, "PRAGMA user_version")[0] == [(FORMAT,)]
+
+
+def test_a_ledger_of_format_seven_opens_and_names_no_exact_counts(ledger):
+    reserve(ledger)
+    ledger.set_budget("census", 1)
+    raw(ledger.path, "ALTER TABLE entries DROP COLUMN exact", "PRAGMA user_version = 7")
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET seal = ?", (seal_of(connection, 7),))
+    before = ledger.path.read_bytes()
+    assert [entry.exact for entry in ledger.entries()] == [()]
+    assert ledger.path.read_bytes() == before  # reading upgrades nothing
+    reserve(ledger, limit=None, exact=((), ("region", "sex")))
+    assert [entry.exact for entry in ledger.entries()] == [(), ((), ("region", "sex"))]
+    assert raw(ledger.path, "PRAGMA user_version")[0] == [(FORMAT,)]
+
+
+def test_named_exact_counts_cannot_be_taken_back(ledger):
+    reserve(ledger, exact=((), ("region",)))
+    kept = ledger.path.read_bytes()
+    for text in ("NULL", "'[[]]'", "'[]'", '\'[[], ["region"], ["sex"]]\'', "''", "'{'", "x'00'", "7"):
+        raw(ledger.path, f"UPDATE entries SET exact = {text}")
+        assert "damaged or was altered" in refusal(LedgerError, ledger.entries), text
+        ledger.path.write_bytes(kept)
+    raw(ledger.path, "UPDATE entries SET exact = NULL, request = exact")
+    assert "damaged or was altered" in refusal(LedgerError, ledger.entries)
 
 
 def test_an_altered_rho_breaks_the_seal(ledger):

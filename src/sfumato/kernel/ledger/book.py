@@ -163,6 +163,7 @@ class Entry:
     period: of a release that is part of a series. registered: digests of the files beside it needs, parted by a blank:
     of the register with everybody whom it counts, of the noise that it uses, or both in this order; None where neither
     is kept, and before they were written: then nobody has been counted.
+    exact: attributes of each table that was to be handed out exactly; none of the number of all rows.
     """
 
     number: int
@@ -181,6 +182,7 @@ class Entry:
     rho: Fraction | None = None
     period: str | None = None
     registered: str | None = None
+    exact: tuple[tuple[str, ...], ...] = ()
 
     @property
     def marks(self) -> list[str]:

@@ -121,8 +121,9 @@ def user_name() -> str:
 # that a crash could interrupt; the new number keeps older versions from giving each spelling a budget of its own.
 # Format 6 records the rho of each release, by which releases are added up; for older entries it follows from epsilon
 # and delta as it did when they were made. In format 7 a total may be a rho; it records the period and the promise of a
-# release that is part of a series, and the digest of the register with everybody whom it counts.
-FORMAT = 7
+# release that is part of a series, and the digest of the register with everybody whom it counts. Format 8 names the
+# tables that a release was to hand out exactly.
+FORMAT = 8
 APPLICATION = 0x5F0A702D  # marks the file as ours, so that no other database is ever written to
 CHANGES = (
     "CREATE TABLE changes (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, old_epsilon TEXT, old_delta TEXT, "
@@ -135,7 +136,7 @@ TABLES = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, epsilon TEXT NOT NULL, "
     "delta TEXT NOT NULL, mechanism TEXT NOT NULL, nonce TEXT NOT NULL, reserved_at TEXT NOT NULL, "
     "state TEXT NOT NULL, digest TEXT, chain TEXT NOT NULL, unit TEXT, contributions INTEGER, request TEXT, "
-    "rho TEXT, period TEXT, series TEXT, registered TEXT)",
+    "rho TEXT, period TEXT, series TEXT, registered TEXT, exact TEXT)",
     CHANGES,
 )
 UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody knows what they would say
@@ -143,8 +144,9 @@ UPGRADES = {  # to each format; the new columns of old entries are NULL: nobody 
     4: ("ALTER TABLE entries ADD COLUMN request TEXT",),
     6: ("ALTER TABLE entries ADD COLUMN rho TEXT",),
     7: tuple(f"ALTER TABLE entries ADD COLUMN {name} TEXT" for name in ("period", "series", "registered")),
+    8: ("ALTER TABLE entries ADD COLUMN exact TEXT",),
 }
-LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4, 7: 7}  # how many columns of an entry each format has beyond those of the first
+LATER_COLUMNS = {3: 2, 4: 3, 5: 3, 6: 4, 7: 7, 8: 8}  # how many columns of an entry each format has beyond the first's
 RESTORE = "restore it from a backup"
 PERMIT = "make sure that you may write to it and to its folder, or name another file (--ledger)"
 DAMAGED = f"is damaged; {RESTORE}"
@@ -182,7 +184,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
         chain = identity
         for number, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), start=1):
             entry = _entry(row, version)
-            chain = chained(chain, (*row[:7], *(field for field in row[10:16] if field is not None)))
+            chain = chained(chain, (*row[:7], *(field for field in row[10:16] + row[17:] if field is not None)))
             intact = intact and entry.number == number and entry.chain == chain
             intact = intact and (entry.dataset in totals or same_dataset(entry.dataset) in known)
             # Once units are recorded they are recorded for good.
@@ -203,13 +205,13 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     number, dataset, epsilon, delta, mechanism, nonce, at, state, digest, chain, *later = row
     if len(later) != LATER_COLUMNS.get(version, 0):
         raise ValueError("columns of another format")
-    unit, contributions, request, rho, period, series, registered = [*later, *[None] * 7][:7]
+    unit, contributions, request, rho, period, series, registered, exact = [*later, *[None] * 8][:8]
     if (unit is None) != (contributions is None) or not (unit is None or is_count(contributions)):
         raise ValueError("half a privacy unit")
     if not (request is None or (unit is not None and is_digest(request))):
         raise ValueError("no request")
-    if rho is not None and unit is None:
-        raise ValueError("a rho without a privacy unit")
+    if unit is None and (rho, exact) != (None, None):
+        raise ValueError("a rho or exact counts without a privacy unit")
     if (period is None) != (series is None) or not (period is None or (unit is not None and is_name(period))):
         raise ValueError("half a period")
     marks = [] if registered is None else str(registered).split(" ")
@@ -218,7 +220,8 @@ def _entry(row: tuple[Any, ...], version: int) -> Entry:
     amounts, kept = (read_fraction(epsilon), read_fraction(delta)), None if unit is None else Unit.read(unit, series)
     told = mechanism, nonce, at, state, digest, chain
     own = read_rho(rho, *amounts)
-    return Entry(number, dataset, *amounts, *told, kept, contributions, request, own, period, registered)
+    sets = tuple(map(tuple, json.loads(exact or "[]")))
+    return Entry(number, dataset, *amounts, *told, kept, contributions, request, own, period, registered, sets)
 
 
 def upgrade(connection: sqlite3.Connection) -> None:

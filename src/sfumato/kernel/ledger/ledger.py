@@ -19,6 +19,7 @@ reservation counts as spent from the moment it is committed, whatever comes of i
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sqlite3
@@ -104,10 +105,11 @@ class Ledger:
             number, amounts = len(book.entries) + 1, (write_fraction(wanted.epsilon), write_fraction(wanted.delta))
             row = (number, dataset, *amounts, wanted.mechanism, nonce, now)
             protected = (wanted.unit.written(), wanted.contributions)
-            told = (*protected, request, write_rho(wanted.rho), wanted.period, wanted.unit.promised())
+            exact = json.dumps(wanted.exact) if wanted.exact else None
+            told = (*protected, request, write_rho(wanted.rho), wanted.period, wanted.unit.promised(), exact)
             chain = chained(book.chain, (*row, *(field for field in told if field is not None)))
             connection.execute(
-                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', NULL, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                 (*row, chain, *told),
             )
         return Receipt(book.id, number, dataset, wanted.epsilon, wanted.delta, nonce)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sfumato.arrays import Floats, Whole
-from sfumato.errors import PrivacyError
+from sfumato.errors import PrivacyError, SchemaError
 from sfumato.frozen import dataclass
 from sfumato.kernel.ledger.book import Receipt, same_dataset
 from sfumato.kernel.ledger.file import transaction
@@ -33,12 +33,14 @@ from sfumato.kernel.ledger.register import Beside
 from sfumato.measurement import Noise, Trail
 from sfumato.plain_text import write_fraction
 from sfumato.queries.ranges import GRID, on_grid
+from sfumato.schema import Schema
 
 TABLES = (
     "CREATE TABLE meta (ledger TEXT NOT NULL)",
     "CREATE TABLE parts (number INTEGER PRIMARY KEY, series TEXT NOT NULL, run TEXT NOT NULL, design TEXT NOT NULL, "
     "place INTEGER NOT NULL, period TEXT NOT NULL, trail BLOB NOT NULL, noise BLOB NOT NULL, seal TEXT NOT NULL)",
 )
+NOT_COUNTED = "budget", "ledger", "expected_rows", "file"  # parts of a schema that say nothing of what is counted
 LARGEST = 2**44  # of an error, in GRID-ths; sums of 4,096 of them, each times GRID at most, then stay below 2^63
 
 
@@ -59,6 +61,15 @@ class PastNoise(Beside):
         if self._is_there(marks):
             with transaction(self.path, "BEGIN", self.ledger.timeout, self.what) as connection:
                 self._verify(connection, marks, self.ledger.identity())
+
+    def carried(self, receipt: Receipt, schema: Schema, period: str | None) -> Carried:
+        """Past noise for one part: of parts with the same schema, as far as it says what is counted."""
+        series = schema.series
+        if series is None or series.periods is None or period is None:
+            raise SchemaError("running totals are for a series that states how many periods are planned")
+        counted = {key: part for key, part in schema.to_dict().items() if key not in NOT_COUNTED}
+        about = hashlib.sha256(json.dumps(counted).encode()).hexdigest()
+        return Carried(self, receipt, period, series.periods, about, schema.together)
 
     def errors(
         self, receipt: Receipt, period: str, design: str, planned: int, drawn: Callable[[], Whole], together: int = 1

@@ -207,6 +207,7 @@ class Wanted:
     period: of a release that is part of a series, as it is written in files; the unit then says what is promised.
     identity: the ledger that the schema requires; any other, and a new one, is refused.
     request: a digest of what is asked for, by which it is known again; `again`: it may be what was asked for last.
+    exact: attributes of each table that is to be handed out exactly; the entry names them for ever.
     where: what a command needs in order to reach the same ledger, so that one that is proposed can be pasted.
     """
 
@@ -226,6 +227,7 @@ class Wanted:
     where: str = ""
     limit_rho: Fraction | None = None
     period: str | None = None
+    exact: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.dataset, "dataset")

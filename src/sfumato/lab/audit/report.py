@@ -15,6 +15,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy
 from sfumato.lab.audit.attacks.exact import ExactFinding, exact_findings
+from sfumato.lab.audit.attacks.exact_counts import exact_count_findings
 from sfumato.lab.audit.attacks.exact_values import running_findings, value_findings
 from sfumato.lab.audit.attacks.exact_verbs import margin_findings, verb_findings
 from sfumato.lab.audit.attacks.moving_people import PROMISES, series_finding
@@ -184,7 +185,8 @@ def _work(task: Task, effort: Effort, say: Tick = lambda what, share: None) -> A
         return series_finding(name)
     if kind == "reading":
         return reading_finding(name, effort.pairs)
-    return exact_findings() + verb_findings() + margin_findings() + running_findings() + value_findings()
+    exact = exact_findings() + exact_count_findings() + verb_findings() + margin_findings()
+    return exact + running_findings() + value_findings()
 
 
 def _attack_one(name: str, effort: Effort, say: Tick) -> tuple[Row, list[ReplayFinding], SureFinding | None]:

@@ -398,7 +398,7 @@ class Mechanism:
     def agrees(self, schema: Schema) -> bool:
         """Whether what it publishes can agree with public counts: a number for every cell, or margins that shrink."""
         shown = self.answers == "everything" and not self.special and not self.is_sparse(schema)
-        alone = all(len(fact.places) < 2 for fact in schema.known)
+        alone = all(len(names) < 2 for names in _stated(schema))
         return shown and ((self.holds.zeros and alone) or not self.holds.by_margins)
 
     def why_not(self, schema: Schema, workload: Workload | None = None) -> str | None:
@@ -412,8 +412,9 @@ class Mechanism:
             return (
                 f"{self.name} counts rows one by one and not by their weights; use margins or cells, or drop `weight`"
             )
-        if schema.known and not self.agrees(schema):
-            return f"{self.name} cannot agree with `facts`{_remedy_for_facts(schema)}"
+        if _stated(schema) and not self.agrees(schema):
+            stated = "invariants" if schema.invariants else "facts"
+            return f"{self.name} cannot agree with `{stated}`{_remedy_for_facts(schema)}"
         if self.holds.by_margins or (cells <= (self.holds.most_cells or LARGEST_NUMBER)):
             return self.refuses(schema, workload)
         if self.holds.most_cells is None:
@@ -428,8 +429,13 @@ class Mechanism:
             raise MechanismError(reason if named else f"{self.name} does not fit: {reason}")
 
 
+def _stated(schema: Schema) -> Sequence[Sequence[object]]:
+    """Attributes of each table that estimates agree with; those of `invariants` are known before they are counted."""
+    return schema.exact_sets or [fact.places for fact in schema.known]
+
+
 def _remedy_for_facts(schema: Schema) -> str:
     """End of a refusal: the mechanisms that agree with the facts of a schema."""
-    if any(len(fact.places) > 1 for fact in schema.known):
+    if any(len(names) > 1 for names in _stated(schema)):
         return " by several attributes together; use cells or sfumato, or count by one attribute"
     return "; use cells, sfumato or margins, or drop them"

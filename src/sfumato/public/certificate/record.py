@@ -184,6 +184,7 @@ class Certificate(Certified):
                 "contributions": unit.contributions,
                 "groups": [one.record for one in groups],
                 "private": about.private,
+                **({"exact_counts": [[*names] for names in self.schema.exact_sets]} if self.schema.invariants else {}),
             },
             "mechanism": {
                 **self.recipe,
@@ -297,7 +298,7 @@ def in_words(of: Certificate) -> str:
     groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
     parts = [
         [f"Certificate of {schema.dataset}"],
-        [promised.statement, families(groups)],
+        [promised.statement, families(groups, exact=bool(schema.invariants))],
         aligned(facts_of(of), left=(0, 1)),
     ]
     return "\n\n".join("\n".join(map(printable, part)) for part in parts)
@@ -346,6 +347,7 @@ def facts_of(of: Certificate) -> list[tuple[str, str]]:
     listed = [
         ("definition", promised.definition),
         *amounts,
+        ("exact counts", f"{of.schema.exact_counts}: protected by nothing" if of.schema.invariants else ""),
         ("privacy unit", promised.unit),
         ("neighbours", promised.neighbours),
         (

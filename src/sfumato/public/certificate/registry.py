@@ -182,8 +182,8 @@ def registry_record(of: Certified) -> dict[str, Any]:
             "dp_variant": {
                 "variant_name": variant,
                 "data_domain": f"Tables with the columns {_columns(of)}; any number of rows.",
-                "unprotected_quantities": "None. The schema (columns, bounds, listed values, bins) is stated by the "
-                "curator before the table is read, and is not protected.",
+                "unprotected_quantities": f"{_unprotected(of)} The schema (columns, bounds, listed values, bins) is "
+                "stated by the curator before the table is read, and is not protected.",
             },
             "privacy_loss": {
                 "privacy_unit": printable(promised.unit),
@@ -212,6 +212,12 @@ def registry_record(of: Certified) -> dict[str, Any]:
             "administrative": _administrative(of),
         },
     }
+
+
+def _unprotected(of: Certified) -> str:
+    if not of.schema.invariants:
+        return "None."
+    return f"Exact counts of {of.schema.exact_counts}, published without noise; the promise is among tables with these."
 
 
 def _basic(of: Certified) -> dict[str, Any]:

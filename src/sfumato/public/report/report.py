@@ -85,7 +85,7 @@ def report(
     groups = {name: attribute for name, (attribute, _) in release.schema.group_columns.items()}
     parts: dict[str, Markup | None] = {
         "promise": promise(release, odds),
-        "reading": reading(list(found.values()), confidence),
+        "reading": None if release.schema.invariants else reading(list(found.values()), confidence),
         "findings": findings(release, about),
         "attributes": (
             attributes(list(found.values()), unknown, confidence, along, drawn, groups) if found or drawn else None

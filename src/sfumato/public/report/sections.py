@@ -16,7 +16,7 @@ from sfumato.public.certificate.record import facts_of
 from sfumato.public.report.markup import Inside, Markup, code, folded, listed, name_of, part, result_table, table, tag
 from sfumato.public.report.pictures import scale, with_error
 from sfumato.releases.contents.content import Content
-from sfumato.releases.group_privacy import Odds, as_chance, beliefs_after
+from sfumato.releases.group_privacy import Odds, as_chance, beliefs_after, group_privacy, in_words
 from sfumato.schema.columns import columns_of
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def opening(
     lede = tag(
         "p",
         counted,
-        f"{behind} was measured once, with noise, and can now be asked for ever. How much that gives away "
-        "about any one in it is bounded: a guess whether they are in the table is right at most about ",
-        f"{odds[0].of_hundred} times of 100, where a coin is right 50 times.",
+        f"{behind} was measured once, with noise, and can now be asked for ever. ",
+        _bounded(release, odds),
         class_="lede",
     )
     links = [tag("li", tag("a", PARTS[one], href=f"#{one}")) for one in parts]
@@ -71,6 +70,15 @@ def opening(
     )
 
 
+def _bounded(release: Release, odds: tuple[Odds, ...]) -> Markup | str:
+    if release.schema.invariants:
+        return tag("b", f"Exact counts of {release.schema.exact_counts} are in it too, and nothing protects these.")
+    return (
+        "How much that gives away about any one in it is bounded: a guess whether they are in the table is right at "
+        f"most about {odds[0].of_hundred} times of 100, where a coin is right 50 times."
+    )
+
+
 def _facts(release: Release, about: Description) -> list[tuple[str, Markup | str]]:
     promised, schema = release.guarantee, release.schema
     epsilon = readable(promised.epsilon)
@@ -78,6 +86,7 @@ def _facts(release: Release, about: Description) -> list[tuple[str, Markup | str
     amount += f", δ\u00a0{float(promised.delta):.2g}".replace("e-0", "e-") if promised.delta else ""
     unit, series = schema.privacy_unit.column, release.content.table_schema.series
     within = "" if series is None else " " + series.unit.partition(" ")[2]
+    within += ", but not in exact counts" * bool(schema.invariants)
     measures = f", {len(schema.measures)} measure{'s' * (len(schema.measures) != 1)}" if schema.measures else ""
     facts: list[tuple[str, Markup | str]] = [
         ("Privacy", amount),
@@ -109,6 +118,9 @@ TOGETHER = {1: "one alone", 2: "two", 3: "three", 4: "four"}
 def promise(release: Release, odds: tuple[Odds, ...]) -> Markup:
     """Section on the guarantee: statement, odds for one, odds for families, and prior beliefs."""
     promised, unit = release.guarantee, release.schema.privacy_unit
+    if release.schema.invariants:  # the odds below are about whether a row is in the table, which these may tell
+        groups = group_privacy(promised.epsilon, delta=promised.delta, rho=promised.rho)
+        return part("promise", "What it promises", promised.statement, tag("p", in_words(groups, exact=True)))
     whom = "one row is" if unit.column is None else f"the rows of one {unit.column} are"
     right = odds[0].right
     first = tag(
@@ -221,7 +233,7 @@ def cannot(release: Release) -> list[str]:
     schema, content = release.schema, release.content
     columns = columns_of(schema)
     found = [
-        "Anything about one person: that is what the noise is for.",
+        *([] if schema.invariants else ["Anything about one person: that is what the noise is for."]),
         "Columns that the schema does not name. It names "
         f"{', '.join(one.name for one in columns[:30])}{' and others' * (len(columns) > 30)}.",
     ]

@@ -88,6 +88,8 @@ def _schema(manifest: Manifest) -> Schema:
         schema = Schema.from_dict(saying_what_is_missing(manifest.schema))
         if schema.domain.size < 1:
             raise refusal("its schema has no cells")
+        if schema.invariants and not schema.known:
+            raise refusal("its schema names exact counts and lacks them")
     except SchemaError as error:
         raise refusal(f"its schema is not valid: {error}") from None
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError):
@@ -124,7 +126,9 @@ def _check_guarantee(manifest: Manifest, schema: Schema) -> None:
             raise refusal("its guarantee does not follow from its rho")
     epsilon, delta, rho = guarantee.epsilon, guarantee.delta, guarantee.rho
     worded = [
-        guarantee_of(epsilon, schema.whom, delta=delta, rho=rho, derived=view, bought=schema.bought)
+        guarantee_of(
+            epsilon, schema.whom, delta=delta, rho=rho, derived=view, bought=schema.bought, exact=schema.exact_sets
+        )
         for view in (False, True)
     ]
     if guarantee not in worded:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import Field, JsonValue, ValidationError
 
 from sfumato.errors import ReleaseFileError, SchemaError
-from sfumato.plain_text import readable
+from sfumato.plain_text import printable, readable
 from sfumato.releases.file.records import (
     Exact,
     FitRecord,
@@ -33,8 +33,9 @@ from sfumato.releases.file.records import (
     refusal,
     strict_json,
 )
-from sfumato.releases.group_privacy import LARGEST
+from sfumato.releases.group_privacy import LARGEST, group_privacy
 from sfumato.schema import Schema
+from sfumato.schema.invariants import ExactSets, tables_in_words
 from sfumato.version import __version__
 
 FORMAT_VERSION: Final = 2  # 2 brought fitted cubes, Gaussian noise and guarantees with a delta; 1 is still read
@@ -96,14 +97,18 @@ def guarantee_of(
     rho: Fraction | None = None,
     derived: bool = False,
     bought: str = "",
+    exact: ExactSets = (),
 ) -> Guarantee:
     """Guarantee in symbols, with the words that follow from them.
 
     The words are part of the file's format: a file is refused if they are not those of its numbers
     (`sfumato.releases.file.consistency`), so that nobody can read one promise and be given another. whom: the privacy
     unit in words. derived: the promise is about rows that a view gave, not about those behind it. bought: the sentence
-    on what of the schema was bought from the table before (`Schema.bought`).
+    on what of the schema was bought from the table before (`Schema.bought`). exact: tables whose exact counts stand in
+    the file; the promise is then about tables that agree on these (docs/privacy.md, theorem 17).
     """
+    if exact:
+        return _beside_exact_counts(epsilon, whom, exact, delta=delta, rho=rho, derived=derived)
     factor = exp(min(float(epsilon), LARGEST))
     what, where = ("results of the view", "what the view gave") if derived else ("tables", "the table")
     slack = f", give or take a chance of {readable(delta)}," if delta else ""
@@ -114,6 +119,31 @@ def guarantee_of(
         statement=(
             f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
             f"probability{slack} if {whom} had been left out of {where}.{bought and f' {bought}'}"
+        ),
+        definition=CONCENTRATED if delta else PURE,
+        delta=delta,
+        rho=rho,
+    )
+
+
+def _beside_exact_counts(
+    epsilon: Fraction, whom: str, exact: ExactSets, *, delta: Fraction, rho: Fraction | None, derived: bool
+) -> Guarantee:
+    """Guarantee of a release with exact counts: among tables that agree on them, by the number of rows that differ."""
+    (replaced,) = group_privacy(epsilon, delta=delta, rho=rho, people=(2,))
+    slack = f", give or take a chance of {replaced.delta:.2g}," if delta else ""
+    same = " and ".join(dict.fromkeys(printable(name) for names in exact for name in names))
+    where = "what the view gave" if derived else "the table"
+    return Guarantee(
+        epsilon=epsilon,
+        unit=whom,
+        neighbours="epsilon is for each row that one of two tables has and the other has not, and only tables with the "
+        "same exact counts are compared",
+        statement=(
+            f"EXACT COUNTS of {tables_in_words(exact)} in {where} are published in this file and protected by nothing: "
+            "they can tell who is in it. The promise is only about tables that agree on these counts: whatever else "
+            f"this file shows would have been shown with at most {replaced.factor:.3g} times higher or lower "
+            f"probability{slack} if {whom} had been replaced by another one{same and f' with the same {same}'}."
         ),
         definition=CONCENTRATED if delta else PURE,
         delta=delta,

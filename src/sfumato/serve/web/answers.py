@@ -18,7 +18,6 @@ from sfumato.answers.results import Estimate, Result, decimals_for
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
-from sfumato.releases.group_privacy import in_words
 from sfumato.releases.release import QUICKLY_ASKED, Release
 from sfumato.serve.web.charts import (
     aggregate,
@@ -187,7 +186,7 @@ def describe_book(book: Book) -> dict[str, Any]:
     about = release.describe(with_errors=quick)
     whole = about.to_dict() | {"name": book.name, "file": book.file, "columns": _columns(book, about.to_dict())}
     whole["promise"] = about.promise
-    whole["families"] = in_words(about.groups)
+    whole["families"] = about.families
     whole["maps"] = list(book.maps)
     whole["answers_counts"] = release.content.answers_counts
     whole["summable"] = {"sum": summable(book, "sum"), "median": summable(book, "median")}
@@ -207,7 +206,8 @@ def cannot_answer(book: Book, *, typical_known: bool = True) -> list[str]:
         found.append("Sums or averages of anything but its own numeric attributes.")
     if release.content.threshold is not None:
         found.append("Which rare combinations there are: cells with few rows were left out, and are known in sum only.")
-    found.append("Whether one particular person is in the data: that is what the noise hides.")
+    if not schema.invariants:
+        found.append("Whether one particular person is in the data: that is what the noise hides.")
     return found
 
 

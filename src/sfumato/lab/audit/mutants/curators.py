@@ -76,6 +76,22 @@ def fresh(charge: Charge) -> Charge:
     return Charge(charge.budget, charge.contributions, charge.cells)
 
 
+class DisclosingCurator(Curator):
+    """NOT PRIVATE: any exact count is handed out, whatever the ledger names."""
+
+    def disclose(self, names: Sequence[str]) -> Whole:
+        self._exact = (*self._exact, tuple(names))
+        return super().disclose(names)
+
+
+class FinerCurator(Curator):
+    """NOT PRIVATE: tables that the ledger names are handed out cell by cell, by all attributes together."""
+
+    def disclose(self, names: Sequence[str]) -> Whole:
+        super().disclose(names)
+        return self._dense("count")
+
+
 class ForgetfulCharge(Charge):
     """NOT PRIVATE: every measurement is admitted as if it were the first."""
 

@@ -28,7 +28,7 @@ from sfumato.kernel.ledger.ledger import ROW, Ledger, Receipt, Unit
 from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.ledger.reservation import Wanted
-from sfumato.kernel.opening import Terms
+from sfumato.kernel.opening import Terms, open_curator
 from sfumato.kernel.reading.table import Table, open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.schema import Schema
@@ -101,6 +101,29 @@ def starts_afresh(kind: type[Ledger]) -> str | None:
     return None
 
 
+def forgets_exact_counts(kind: type[Ledger]) -> str | None:
+    """Whether exact counts are handed out of which the ledger's entry says nothing, or only once the table is read."""
+    import pyarrow as pa
+
+    parts: dict[str, Any] = {"dataset": "mutants", "privacy_unit": "row", "budget": {"epsilon": 9}}
+    schema = Schema.from_dict({**parts, "attributes": {"ill": {"type": "boolean"}}, "invariants": [[], "ill"]})
+    with _place() as (path, _):
+        ledger, named = kind(path), list[object]()
+
+        def step(name: str) -> None:
+            if name == "read":
+                named.extend(one.exact for one in Ledger(path).entries())
+
+        terms = Terms(schema, Cost(Fraction(1)), "cells", exact=True)
+        how: dict[str, Any] = {"ledger": ledger, "entropy": TestingEntropy(1), "step": step}
+        how["nonce"] = secrets.token_hex(16)
+        opened = open_curator(open_table(pa.table({"ill": [True, True, False]})), terms, **how)
+        shown = [opened.curator.disclose(names).tolist() for names in schema.exact_sets]
+    if shown == [[3], [1, 2]] and named != [schema.exact_sets]:
+        return f"exact counts of {schema.exact_counts} were handed out, and the ledger named {named}"
+    return None
+
+
 class FreshLedger(Ledger):
     """NOT PRIVATE: every reservation starts a ledger of its own, so that none sees what the others spent."""
 
@@ -121,6 +144,13 @@ class LiteralLedger(Ledger):
     def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
         spelled = "".join(f"{ord(letter):x}." for letter in wanted.dataset)
         return super().reserve(replace(wanted, dataset=spelled), nonce)
+
+
+class ForgetfulLedger(Ledger):
+    """NOT PRIVATE: what is handed out exactly is not named in the entry."""
+
+    def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
+        return super().reserve(replace(wanted, exact=()), nonce)
 
 
 class SilentLedger(Ledger):

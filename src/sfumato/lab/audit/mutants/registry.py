@@ -27,6 +27,7 @@ from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.verbs.exponential import Rank
 from sfumato.lab.audit.attacks import moving_people
 from sfumato.lab.audit.attacks.exact import Law
+from sfumato.lab.audit.attacks.exact_counts import tells_more
 from sfumato.lab.audit.attacks.exact_values import Kept, deals_too_much, finds_too_much, tells_too_much
 from sfumato.lab.audit.attacks.replay import Run as Recipe
 from sfumato.lab.audit.attacks.replay import first_fault
@@ -284,6 +285,9 @@ MUTANTS: dict[str, Mutant] = {
         _kept("rows and people added up", ledgers.UnitBlindLedger, ledgers.adds_two_promises),
         _kept("a lost ledger made anew", ledgers.SilentLedger, ledgers.starts_afresh),
         _kept("months that do not add up", ledgers.MonthlyLedger, ledgers.adds_too_few_periods),
+        _kept("exact counts that no entry names", ledgers.ForgetfulLedger, ledgers.forgets_exact_counts),
+        _checked("exact counts for the asking", curators.DisclosingCurator, tells_more, Curator, "exact"),
+        _checked("exact counts of finer tables", curators.FinerCurator, tells_more, Curator, "exact"),
         _registered("a register unheeded", ledgers.UnheededRegister),
         _registered("a register one period late", ledgers.OneMoreRegister),
         _registered("a register without names", ledgers.NamelessRegister),
