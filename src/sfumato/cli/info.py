@@ -128,6 +128,7 @@ def report(
     table: str | None = TABLE,
     confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
     maps: list[str] = MAPS,
+    language: str = typer.Option("en", "--language", help="The language of the page: en, de or fr."),
     stated: list[str] = STATED,
     require_signature: Path | None = SIGNED,
     most_cells: int | None = MOST_CELLS,
@@ -147,6 +148,7 @@ def report(
             most_cells=most_cells,
             facts=facts_in(stated),
             maps=maps_in(maps),
+            language=language,
             step=step,
         )
     kept = write_text(out, page)
