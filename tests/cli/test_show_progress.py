@@ -8,8 +8,8 @@ import sys
 import pytest
 from waiting import wait_until
 
+from sfumato.cli import application, progress
 from sfumato.cli import shared as manner
-from sfumato.cli import show
 from sfumato.kernel.reading.engines import is_watched, tell
 
 
@@ -35,7 +35,7 @@ def terminal(monkeypatch) -> Terminal:
 
 def test_the_share_is_shown_while_the_table_is_read(monkeypatch):
     stream = terminal(monkeypatch)
-    with show.progress() as step:
+    with progress.progress() as step:
         step("plan")
         tell(0.3)  # the trial of a server: no table is read yet
         step("read")
@@ -56,7 +56,47 @@ def test_silence(how, monkeypatch):
         monkeypatch.setattr(stream, "isatty", lambda: False)
     else:
         (manner.QUIET if how == "quiet" else manner.JSON).callback(True)
-    with show.progress() as step:
+    with progress.progress() as step:
         step("read")
         assert not is_watched()
     assert stream.getvalue() == ""
+
+
+LONG = ("release", "plan", "sample", "report", "check", "discover", "audit", "reproduce", "combine", "compare")
+
+
+def test_where_the_time_went_is_said_in_a_pipe_too_if_asked(capfd):
+    for wanted in (True, False):
+        manner.begin()
+        manner.VERBOSE.callback(wanted)
+        with progress.working("writing") as step:
+            step("one")
+            step("two")
+            step("one")
+        progress.tell_times()
+        lines = capfd.readouterr().err.splitlines()
+        assert not lines or all(line.startswith("time: ") for line in lines)
+        assert bool(lines) == wanted and (not wanted or lines[-1].endswith(" s  in all"))
+
+
+def test_steps_add_up_to_all_of_the_time(capfd):
+    manner.MANNER.times = [("starting", 10.0), ("a", 12.0), ("b", 15.0), ("a", 16.0), (progress.REST, 18.5)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(progress, "monotonic", lambda: 19.0)
+        progress.tell_times()
+    said = [line.split(maxsplit=3)[1:] for line in capfd.readouterr().err.splitlines()]
+    assert [(float(seconds), step) for seconds, _, step in said] == [
+        (2.0, "starting"),
+        (5.5, "a"),
+        (1.0, "b"),
+        (0.5, "the rest"),
+        (9.0, "in all"),
+    ]
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_every_command_that_may_take_long_can_say_where_the_time_went(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        application([name])([name, "--help"])
+    assert "--verbose" in capsys.readouterr().out

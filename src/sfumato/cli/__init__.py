@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def run() -> None:
-    from sfumato.cli.shared import EXIT_CODE, Interrupted, begin
+    from sfumato.cli.shared import EXIT_CODE, MANNER, Interrupted, begin
 
     begin()
     names = [word for word in sys.argv[1:] if not word.startswith("-")][:1]
@@ -113,6 +113,11 @@ def run() -> None:
         application(names)(complete_var="_SFUMATO_COMPLETE")
     except Interrupted as stopped:
         _fail(str(stopped), EXIT_CODE, "interrupted")
+    finally:
+        if MANNER.times is not None:
+            from sfumato.cli.progress import tell_times
+
+            tell_times()
 
 
 def application(names: Collection[str] = tuple(COMMANDS)) -> Typer:

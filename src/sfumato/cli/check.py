@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared import Given, takes_file_options, written
+from sfumato.cli.shared import VERBOSE, Given, takes_file_options, written
 from sfumato.plain_text import counted
 
 if TYPE_CHECKING:
@@ -35,14 +35,17 @@ def check(
     even_if_not_a_terminal: bool = typer.Option(
         False, "--even-if-not-a-terminal", help="Allow exact private figures to go into a pipe or file."
     ),
+    verbose: bool = VERBOSE,
     file: Given = typer.Option({}),
 ) -> None:
     """Count the rows and values that the schema would drop, clip or not read.
 
     The figures are exact and NOT PRIVATE: only the curator may see them.
     """
+    from sfumato.cli.progress import counting
     from sfumato.cli.show import load_any
     from sfumato.errors import TableError
+    from sfumato.kernel.reading.engines import watched
     from sfumato.kernel.reading.table import open_table
     from sfumato.releases.file.manifest import check_description
     from sfumato.schema.linked import LinkedSchema
@@ -59,7 +62,9 @@ def check(
     check_description(public.published())
     with open_table(table, name=name, allow_views=allow_views, schema=public) as opened:
         label = _label(public, period)
-        show(opened.look(public, label), public, label)
+        with counting("counting what would be left out") as tick, watched(lambda share: tick(f"{share:.0%}", share)):
+            found_rows = opened.look(public, label)
+        show(found_rows, public, label)
 
 
 def _check_linked(table: str, linked: LinkedSchema, *, allow_views: bool) -> None:

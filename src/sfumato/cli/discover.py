@@ -14,6 +14,7 @@ from sfumato.cli.shared import (
     JSON,
     MANNER,
     QUIET,
+    VERBOSE,
     Given,
     Interrupted,
     agreed,
@@ -59,6 +60,7 @@ def discover(
     again: bool = AGAIN,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be asked and paid, but spend nothing."),
     quiet: bool = QUIET,
+    verbose: bool = VERBOSE,
     as_json: bool = JSON,
     file: Given = typer.Option({}),
 ) -> None:
@@ -122,7 +124,7 @@ def _shares(written: list[str]) -> dict[str, Fraction]:
 
 def _fill(table: str, wish: Wish, begun: list[str]) -> Discovery:
     """Look; a repeated request is confirmed first, if somebody sits at a terminal."""
-    from sfumato.cli.show import progress
+    from sfumato.cli.progress import progress
     from sfumato.errors import RepeatedRelease
     from sfumato.publishing.discover import fill
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli.query import MAPS, MOST_CELLS, RELEASE, SIGNED, TABLE, TO_FILE, maps_in
-from sfumato.cli.shared import JSON, MANNER, QUIET, give
+from sfumato.cli.shared import JSON, MANNER, QUIET, VERBOSE, give
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
@@ -44,16 +44,19 @@ def info(
     most_cells: int | None = MOST_CELLS,
     require_signature: Path | None = SIGNED,
     as_json: bool = JSON,
+    verbose: bool = VERBOSE,
 ) -> None:
     """Describe a release: its columns, guarantee, rules of counting and typical errors, with queries to try first."""
+    from sfumato.cli.progress import working
     from sfumato.releases.file.artifact import is_linked
     from sfumato.releases.release import open_release
 
-    opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
-    if is_linked(release):
+    with working("describing the release"):
+        opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
+        about = None if is_linked(release) else opened.describe(confidence=confidence)
+    if about is None:
         _of_tables(opened, release, confidence)
         return
-    about = opened.describe(confidence=confidence)
     if as_json:
         give(about.to_dict())
         return
@@ -127,13 +130,16 @@ def report(
     table: str | None = TABLE,
     confidence: float = typer.Option(0.95, "--confidence", help="The confidence of the intervals, between 0 and 1."),
     maps: list[str] = MAPS,
+    language: str = typer.Option("en", "--language", help="The language of the page: en, de or fr."),
     stated: list[str] = STATED,
     require_signature: Path | None = SIGNED,
     most_cells: int | None = MOST_CELLS,
     quiet: bool = QUIET,
+    verbose: bool = VERBOSE,
 ) -> None:
     """Write an HTML page about a release: its guarantee, its numbers and their errors. The page works offline."""
-    from sfumato.cli.show import say, say_kept, working
+    from sfumato.cli.progress import working
+    from sfumato.cli.show import say, say_kept
     from sfumato.public.report.report import report as report_of
     from sfumato.releases.file.artifact import write_text
 
@@ -146,6 +152,7 @@ def report(
             most_cells=most_cells,
             facts=facts_in(stated),
             maps=maps_in(maps),
+            language=language,
             step=step,
         )
     kept = write_text(out, page)

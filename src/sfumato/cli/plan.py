@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.release import WITH, WORKLOAD_ONLY, mechanisms_like
-from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, give
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, VERBOSE, give
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
@@ -53,13 +53,15 @@ def plan(
     ),
     options: list[str] = WITH,
     quiet: bool = ANSWER_ONLY,
+    verbose: bool = VERBOSE,
     as_json: bool = JSON,
 ) -> None:
     """Show how large errors will be at an epsilon, or find the epsilon that an error needs.
 
     Reads no data and spends no budget, so run it as often as you like.
     """
-    from sfumato.cli.show import load_any, say, working
+    from sfumato.cli.progress import working
+    from sfumato.cli.show import load_any, say
     from sfumato.models.base.mechanism import stated_options
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import explained, report

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli.shared import ANSWER_ONLY, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, MANNER, VERBOSE
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 
@@ -116,9 +116,10 @@ def query(
     notes: bool = typer.Option(False, "--notes", help='Print all notes; in CSV as last lines that begin with "# ".'),
     out: Path | None = OUT,
     quiet: bool = ANSWER_ONLY,
+    verbose: bool = VERBOSE,
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, spends no budget."""
-    from sfumato.cli.show import working
+    from sfumato.cli.progress import working
     from sfumato.releases.release import open_release
 
     form = form or _form_of(out)

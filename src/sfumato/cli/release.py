@@ -16,6 +16,7 @@ from sfumato.cli.shared import (
     JSON,
     MANNER,
     QUIET,
+    VERBOSE,
     Given,
     Interrupted,
     agreed,
@@ -156,6 +157,7 @@ def release(
     if_missing: bool = IF_MISSING,
     dry_run: bool = DRY_RUN,
     quiet: bool = QUIET,
+    verbose: bool = VERBOSE,
     as_json: bool = JSON,
     file: Given = typer.Option({}),
 ) -> None:
@@ -254,7 +256,8 @@ def _publish(table: str, request: Request, out: Path, begun: list[str]) -> Publi
 
 def _asking(publish: Callable[[Step, Request], T], request: Request, begun: list[str]) -> T:
     """Make a release; a repeated request is confirmed first, if somebody sits at a terminal."""
-    from sfumato.cli.show import notes, progress
+    from sfumato.cli.progress import progress
+    from sfumato.cli.show import notes
     from sfumato.errors import RepeatedRelease
 
     def once(request: Request) -> T:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli.query import MOST_CELLS, RELEASE, SIGNED
-from sfumato.cli.shared import ANSWER_ONLY, QUIET
+from sfumato.cli.shared import ANSWER_ONLY, QUIET, VERBOSE
 from sfumato.errors import QueryError
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ def sample(
         None, "--tables", help="How many tables of rows to draw, each by itself.", show_default=False
     ),
     quiet: bool = QUIET,
+    verbose: bool = VERBOSE,
 ) -> None:
     """Draw synthetic rows from a release. Spends no budget: the release's own guarantee covers the rows."""
+    from sfumato.cli.progress import working
     from sfumato.cli.show import say, say_kept
     from sfumato.releases.file.artifact import is_linked
     from sfumato.releases.release import open_release
@@ -64,11 +66,15 @@ def sample(
     check_place(paths[0])
     if rows is not None:
         check_number(rows)
-    opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
+    with working("drawing rows") as step:
+        step("opening the release")
+        opened = open_release(release, most_cells=most_cells, require_signature=require_signature)
     attributes = [] if by is None else [name.strip() for name in by.split(",")]
     every = []
     for number, path in enumerate(paths, 1):
-        drawn = opened.sample_to(path, rows, where=where, by=attributes, seed=seed, table=number)
+        with working("drawing rows") as step:
+            step(f"{path.name}, {number} of {len(paths)}" if len(paths) > 1 else path.name)
+            drawn = opened.sample_to(path, rows, where=where, by=attributes, seed=seed, table=number)
         say(f"{path}: {drawn.rows:,} synthetic rows, drawn from the release alone.")
         say_kept(drawn.kept)
         every.append(drawn.agreements)

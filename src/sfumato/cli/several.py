@@ -15,7 +15,7 @@ import typer
 
 from sfumato.cli.ledger import LEDGER
 from sfumato.cli.query import MOST_CELLS, SIGNED, TABLE, TO_FILE
-from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, QUIET, give
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, QUIET, VERBOSE, give
 
 if TYPE_CHECKING:
     from sfumato.releases.file.manifest import Guarantee
@@ -54,23 +54,25 @@ def compare(
     most_cells: int | None = MOST_CELLS,
     out: Path | None = TO_FILE,
     quiet: bool = ANSWER_ONLY,
+    verbose: bool = VERBOSE,
 ) -> None:
     """Compare two releases, such as those of two years, and show the differences that noise cannot explain."""
-    from sfumato.cli.show import say, say_kept, table, working
+    from sfumato.cli.progress import working
+    from sfumato.cli.show import say, say_kept, table
     from sfumato.public.comparison import LEFT, SHOWN
     from sfumato.public.comparison import compare as compare_releases
     from sfumato.releases.linked import one_table
     from sfumato.releases.release import open_release
 
-    with working("opening the releases") as step:
+    with working("comparing") as step:
+        step("opening the releases")
         first, second = (
             one_table(open_release(one, most_cells=most_cells, require_signature=require_signature), of)
             for one in (before, after)
         )
-        step("finding the differences and their errors")
         alike = before.stem == after.stem
         names = (f"{before} (before)", f"{after} (after)") if alike else (before.stem, after.stem)
-        found = compare_releases(first, second, by=by, confidence=confidence, interval=interval, names=names)
+        found = compare_releases(first, second, by=by, confidence=confidence, interval=interval, names=names, step=step)
     if form is Form.table and out is None:
         say(found.statement)
         say()
@@ -110,14 +112,16 @@ def combine(
     disjoint: bool = DISJOINT,
     most_cells: int | None = MOST_CELLS,
     quiet: bool = QUIET,
+    verbose: bool = VERBOSE,
     as_json: bool = JSON,
 ) -> None:
     """Fuse releases of one table into one with smaller errors than each. Reads no table and spends nothing."""
-    from sfumato.cli.show import say, say_kept, working
+    from sfumato.cli.progress import working
+    from sfumato.cli.show import say, say_kept
     from sfumato.public.combination import combine_into
     from sfumato.releases.parts import parts_in
 
-    with working("opening the releases"):
+    with working("fusing the releases"):
         made, kept = combine_into(files, out, disjoint=disjoint, most_cells=most_cells)
     number = len(parts_in(made.receipt))
     if MANNER.json:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
+from time import monotonic
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
@@ -33,7 +34,7 @@ class Manner:
     """Output mode of the running command. One command runs at a time, so there is one instance, set by the options.
 
     talk: sentences and tables on stdout. bars: progress. notes: remarks on an answer, on stderr. json: the answer is
-    one JSON object, and so is a refusal. given: that object was printed.
+    one JSON object, and so is a refusal. given: that object was printed. times: of steps, when each began, if asked.
     """
 
     talk: bool = True
@@ -41,6 +42,7 @@ class Manner:
     notes: bool = True
     json: bool = False
     given: bool = False
+    times: list[tuple[str, float]] | None = None
 
 
 MANNER = Manner()
@@ -59,6 +61,13 @@ def begin() -> None:
     """Reset the output mode."""
     MANNER.talk = MANNER.bars = MANNER.notes = True
     MANNER.json = MANNER.given = False
+    MANNER.times = None
+
+
+def _timed(wanted: bool) -> bool:
+    if wanted:
+        MANNER.times = [("starting", monotonic())]
+    return wanted
 
 
 def _hushed(quiet: bool) -> bool:
@@ -91,6 +100,7 @@ ANSWER_ONLY = typer.Option(
     callback=_answer_only,
     is_eager=True,
 )
+VERBOSE = typer.Option(False, "--verbose", help="Say on stderr where the time went.", callback=_timed, is_eager=True)
 JSON = typer.Option(False, "--json", help="Print one JSON object, for scripts.", callback=_as_json, is_eager=True)
 
 

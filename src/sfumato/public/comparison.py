@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from math import hypot, inf, isfinite, isnan, prod
@@ -324,12 +324,13 @@ def compare(
     interval: str = "typical",
     names: tuple[str, str] | None = None,
     shares: bool = True,
+    step: Callable[[str], None] = lambda name: None,
 ) -> Comparison:
     """Subtract one release's counts and shares from another's, the clearest differences first.
 
     by: the attributes of one table to compare; without any, a table of each attribute that both have, and all rows.
     interval: "typical", or "guaranteed", which holds for every table. names: what the two are to be called. shares: of
-    each cell also its share of all rows.
+    each cell also its share of all rows. step: told each table's name.
     """
     (first, of_first), (second, of_second) = (_opened(one) for one in (before, after))
     check_confidence(confidence)
@@ -342,7 +343,8 @@ def compare(
     each = of_each(confidence, numbers)
     each = max(each, LEAST) if apart else (1.0 + each) / 2.0  # half of the risk for either side
     found = list[Compared]()
-    for table in (SharedTable((), ()), *tables):
+    for place, table in enumerate((SharedTable((), ()), *tables)):
+        step(f"{', '.join(table.names)}, table {place} of {len(tables)}" if table.names else "all rows")
         ours, theirs = (_ask(one, table, each, interval, shares=shares) for one in (first, second))
         for key in table.keys if table.names else [()]:
             for what in whats if table.names else ("count",):

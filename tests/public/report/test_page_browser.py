@@ -48,10 +48,12 @@ def page_file(tmp_path_factory) -> Path:
         }
     )
     made = sf.release(table, sf.Schema.from_dict(SCHEMA), epsilon=1, mechanism="margins", ledger=folder / "ledger")
-    path = folder / "survey.html"
-    areas = quarters(folder / "regions.geojson", ["North", "South", "East", "Islands"])
-    path.write_text(sf.report(made.save(folder / "survey.sfumato"), maps={"region": areas}), encoding="utf-8")
-    return path
+    maps = {"region": quarters(folder / "regions.geojson", ["North", "South", "East", "Islands"])}
+    saved = made.save(folder / "survey.sfumato")
+    for language in ("en", "de", "fr"):
+        page = sf.report(saved, maps=maps, language=language)
+        (folder / f"survey-{language}.html").write_text(page, encoding="utf-8")
+    return folder / "survey-en.html"
 
 
 class Reading:
@@ -89,10 +91,10 @@ def test_it_opens_from_disk_and_fits(browser, page_file, theme, width):
         page.screenshot(path=PICTURES / f"report-{'phone-' * (width < 400)}{theme}.png", full_page=True)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(browser, page_file, theme):
+@pytest.mark.parametrize(("theme", "language"), [("light", "en"), ("dark", "en"), ("light", "de"), ("dark", "fr")])
+def test_axe_finds_nothing(browser, page_file, theme, language):
     """With what is folded away unfolded."""
-    with Reading(browser, page_file, theme=theme) as page:
+    with Reading(browser, page_file.with_stem(f"survey-{language}"), theme=theme) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert complaints(page) == []
 
@@ -106,6 +108,14 @@ def test_labels_that_are_out_to_do_harm_are_text(browser, page_file):
                 assert label in shown
         assert "\\u202eevil\\u202c" in shown and "\u202e" not in shown
         assert page.locator("main img, main script, h3 b").count() == 0
+
+
+@pytest.mark.parametrize("language", ["de", "fr"])
+def test_other_languages_fit_a_phone(browser, page_file, language):
+    with Reading(browser, page_file.with_stem(f"survey-{language}"), 320) as page:
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert page.locator("html").get_attribute("lang") == language
+        page.screenshot(path=PICTURES / f"report-phone-{language}.png", full_page=True)
 
 
 def test_it_prints_on_a_few_pages(browser, page_file):

@@ -201,6 +201,29 @@ def test_a_phone_in_both_themes(browser, address, theme):
         assert page.evaluate(paper) != before
 
 
+def test_on_paper_there_are_answers_and_notes_and_no_controls(browser, address):
+    """From the dark theme. What was chosen is said; a long table is not cut, and notes are not folded away."""
+    with Visit(browser, address, theme="dark") as page:
+        page.wait_for_selector("#chart svg[role=img]")
+        page.emulate_media(media="print")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        assert page.evaluate(ground) == "rgb(255, 255, 255)" and page.locator("#title").is_visible()
+        for control in (".tabs", ".panel", ".tools", "#confidence", "#language", "#theme", ".foot"):
+            assert not page.locator(control).first.is_visible(), control
+        assert page.locator("#confidence-shown").is_visible() and page.locator("#release").is_visible()
+        assert page.locator("#notes li").last.evaluate("(one) => one.checkVisibility({ contentVisibilityAuto: true })")
+        page.emulate_media(media="screen")
+        page.click("#tab-sql")
+        page.fill("#sql", "SELECT age, sex, COUNT(*) AS n FROM survey GROUP BY age, sex")
+        page.click("#ask button[type=submit]")
+        page.wait_for_selector("#sql-table td")
+        hidden = "(one) => one.scrollHeight - one.clientHeight"
+        assert page.locator("#sql-table").evaluate(hidden) > 100
+        page.emulate_media(media="print")
+        assert page.locator("#sql-table").evaluate(hidden) <= 1
+        assert not page.locator("#examples").is_visible()
+
+
 def test_names_and_labels_that_are_out_to_do_harm_are_shown_as_text(browser, address):
     visit = Visit(browser, address, release="harm", by=["<b>place</b>", 'say "hi"'], shape="heat")
     with visit as page:

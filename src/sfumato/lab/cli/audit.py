@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER
+from sfumato.cli.shared import ANSWER_ONLY, JSON, MANNER, VERBOSE
 
 if TYPE_CHECKING:
     from sfumato.lab.audit.report import Report
@@ -36,24 +36,28 @@ def audit(
     ),
     seed: int | None = typer.Option(None, "--seed", help="With --sql: repeat the statements of an earlier run."),
     quiet: bool = ANSWER_ONLY,
+    verbose: bool = VERBOSE,
     as_json: bool = JSON,
 ) -> None:
     """Attack the mechanisms and report violations of privacy. A clean report is no proof; see docs/privacy.md."""
     if sql:
         _ask_statements(sql, seed)
         return
-    from sfumato.cli.show import counting, say, table
+    from sfumato.cli.progress import counting
+    from sfumato.cli.show import say, table
     from sfumato.errors import PrivacyError
     from sfumato.kernel.sampling.entropy import SystemEntropy
-    from sfumato.lab.audit.mutants.registry import MUTANTS, mutant_report
-    from sfumato.lab.audit.report import FULL, QUICK, attack
 
     report = None
     if not mutants:
         with counting("attacking") as tick:
+            from sfumato.lab.audit.report import FULL, QUICK, attack
+
             report = attack(mechanisms or None, FULL if full else QUICK, tick, workers=min(2, os.cpu_count() or 1))
-    names = list(MUTANTS)
     with counting("attacking broken variants") as tick:
+        from sfumato.lab.audit.mutants.registry import MUTANTS, mutant_report
+
+        names = list(MUTANTS)
         caught = mutant_report(SystemEntropy(), lambda done, of: tick(names[min(done, of - 1)], done / of))
     missed = [name for name, by, _ in caught if by is None]
     if MANNER.json:
@@ -75,7 +79,8 @@ def audit(
 
 def _ask_statements(statements: int, seed: int | None) -> None:
     """Ask random statements, and show whatever is wrong with an answer."""
-    from sfumato.cli.show import counting, say
+    from sfumato.cli.progress import counting
+    from sfumato.cli.show import say
     from sfumato.errors import SfumatoError
     from sfumato.kernel.sampling.entropy import SystemEntropy
     from sfumato.lab.audit.report import side_by_side
@@ -171,7 +176,7 @@ def _values(findings: Sequence[object], *names: str) -> list[dict[str, Any]]:
 
 # -- reproduce
 
-PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp or wd. Default: all.", show_default=False)
+PAPER = typer.Argument(None, help="tr-2010-003, ispe, mldp, survey or wd. Default: all.", show_default=False)
 
 
 def reproduce(
@@ -186,16 +191,20 @@ def reproduce(
         None, "--data", help="A folder with the papers' real tables, such as nettrace.csv. Default: made-up tables."
     ),
     quiet: bool = ANSWER_ONLY,
+    verbose: bool = VERBOSE,
 ) -> None:
     """Repeat the experiments of the papers on synthetic tables. Reads no private data and spends no budget."""
-    from sfumato.cli.show import counting, say, table
+    from sfumato.cli.progress import counting, working
+    from sfumato.cli.show import say, table
     from sfumato.kernel.sampling.entropy import SystemEntropy
-    from sfumato.lab.reproduce.exhibits import write
-    from sfumato.lab.reproduce.studies import reproduce as run
 
     with counting("reproducing") as tick:
+        from sfumato.lab.reproduce.exhibits import write
+        from sfumato.lab.reproduce.studies import reproduce as run
+
         studies = run([paper] if paper else [], SystemEntropy(), tick, quick=quick, data=data)
-    page = write(studies, out or Path(f"sfumato-reproduce-{paper or 'all'}"))
+    with working("drawing the plots"):
+        page = write(studies, out or Path(f"sfumato-reproduce-{paper or 'all'}"))
     for study in studies:
         say(bold=study.title)
         for exhibit in study.exhibits:

@@ -21,6 +21,7 @@ from sfumato.domain.predicates import Predicate
 from sfumato.domain.values import Place, ValueSet
 from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
+from sfumato.public.report.tongue import date_of, figure, share, t
 from sfumato.releases.contents.content import ContentOfCells
 from sfumato.sql import Amount, Select
 from sfumato.sql import Column as Asked
@@ -86,10 +87,10 @@ class Cut:
     def cut_short(self) -> dict[int, str]:
         """Groups at the ends of an order that span less than the others, and their part in words."""
         if self.whole:
-            return {cell: f"{days} of {every} days" for cell, (days, every) in cut_periods(self.axis).items()}
+            return {cell: t("{0} of {1} days", days, every) for cell, (days, every) in cut_periods(self.axis).items()}
         wide, last = len(self.groups[0]), self.size - 1 - self.axis.missing
         left = len(self.groups[last])
-        return {last: f"{left} of {wide} steps"} if self.axis.ordered and left < wide else {}
+        return {last: t("{0} of {1} steps", left, wide)} if self.axis.ordered and left < wide else {}
 
     def where(self, place: int) -> Predicate:
         """Predicate of the rows of one group."""
@@ -138,13 +139,13 @@ def cut(axis: Axis, most: int, sizes: Floats | None = None, about: Column | None
     cells = np.arange(axis.size)
     there = np.delete(cells, axis.gaps)
     if len(there) <= most:
-        labels = tuple(shown(axis.label(int(cell))) for cell in there)
+        labels = tuple(named(axis, int(cell)) for cell in there)
         return Cut(axis, tuple(there[place : place + 1] for place in range(len(there))), labels, about)
     if axis.values and not axis.splits:
         order = cells if sizes is None else np.argsort(-sizes, kind="stable")
         kept, rest = np.sort(order[: most - 1]), np.sort(order[most - 1 :])
         groups = (*(kept[place : place + 1] for place in range(len(kept))), rest)
-        return Cut(axis, groups, (*(shown(axis.label(int(cell))) for cell in kept), OTHERS), about)
+        return Cut(axis, groups, (*(named(axis, int(cell)) for cell in kept), t(OTHERS)), about)
     wide = -(-axis.places // (most - axis.missing))
     groups = tuple(cells[start : min(start + wide, axis.places)] for start in range(0, axis.places, wide))
     labels = tuple(span(axis, int(group[0]), int(group[-1])) for group in groups)
@@ -156,18 +157,36 @@ def cut(axis: Axis, most: int, sizes: Floats | None = None, about: Column | None
 def shown(label: Label) -> str:
     """Format a label for readers."""
     if label is None:
-        return "no value"
-    return {True: "true", False: "false"}[label] if isinstance(label, bool) else str(label)
+        return t("no value")
+    return (t("true") if label else t("false")) if isinstance(label, bool) else str(label)
+
+
+def named(axis: Axis, cell: int) -> str:
+    """Label of a cell for readers: a listed value as it is, numbers and dates as the language writes them."""
+    label = axis.label(cell)
+    if label is None or axis.values:
+        return shown(label)
+    if axis.kind == "date":
+        return date_of(str(label))
+    if axis.kind == "integer":
+        first, last = int(axis.edges[cell]), int(axis.edges[cell + 1]) - 1
+        return str(label) if first == last else t("{0} to {1}", first, last)
+    ends = (figure(float(axis.edges[place]), ".15g") for place in (cell, cell + 1))
+    return t("[{0}, {1}]", *ends) if cell == axis.places - 1 else t("[{0}, {1})", *ends)
 
 
 def span(axis: Axis, first: int, last: int) -> str:
     """Label of a range of cells."""
+    return named(axis, first) if first == last and axis.kind != "number" else t("{0} to {1}", *ends(axis, first, last))
+
+
+def ends(axis: Axis, first: int, last: int) -> tuple[str, str]:
+    """First and last value of a range of cells."""
     if axis.kind == "number":
-        return f"{float(axis.edges[first]):,.6g} to {float(axis.edges[last + 1]):,.6g}"
-    start, end = (shown(axis.label(cell)) for cell in (first, last))
-    if first == last:
-        return start
-    return f"{start.split(' to ')[0]} to {end.split(' to ')[-1]}"
+        return figure(float(axis.edges[first]), ",.6g"), figure(float(axis.edges[last + 1]), ",.6g")
+    if axis.kind == "integer":
+        return str(int(axis.edges[first])), str(int(axis.edges[last + 1]) - 1)
+    return named(axis, first), named(axis, last)
 
 
 def united(sets: Sequence[ValueSet]) -> ValueSet:
@@ -184,6 +203,9 @@ def united(sets: Sequence[ValueSet]) -> ValueSet:
 MOST_DRAWN, FEWER_DRAWN = 120, 40  # values of an attribute that have a bar each
 MANY_CELLS = 2**18  # laid out: every number takes a look at all of them, so that fewer are asked for
 CLOSE, ROUGH = 0.1, 0.5  # how wide half an interval is, beside the count
+KNOWN = ("{0} is known to within {1}", "{0} are known to within {1}", "are known to within {0}")
+LOST = ("{0} is lost in the noise", "{0} are lost in the noise", "are lost in the noise")
+GRADES = (KNOWN, KNOWN, LOST)  # of one count, of several, of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,15 +234,18 @@ class Distribution:
     @property
     def verdict(self) -> str:
         """Verdict on the accuracy, in a sentence."""
-        close, rough, lost = self.grades
         every = len(self.counts)
-        noun = "values" if self.cut.whole else "groups of values"
-        parts = [(close, "known to within 10 %"), (rough, "known to within 50 %"), (lost, "lost in the noise")]
-        said = [f"{number} {'is' if number == 1 else 'are'} {words}" for number, words in parts if number]
+        noun = "{0} values" if self.cut.whole else "{0} groups of values"
+        widths = (share(CLOSE), share(ROUGH), "")
+        said = [
+            t(one if number == 1 else more, figure(number), width)
+            for number, width, (one, more, _) in zip(self.grades, widths, GRADES, strict=True)
+            if number
+        ]
         if len(said) == 1:
-            words = next(words for number, words in parts if number)
-            return f"All {every} {noun} are {words}."
-        return f"Of {every} {noun} {', '.join(said[:-1])} and {said[-1]}."
+            place = next(place for place, number in enumerate(self.grades) if number)
+            return t("All {0} {1}.", t(noun, figure(every)), t(GRADES[place][2], widths[place]))
+        return t("Of {0} {1} and {2}.", t(noun, figure(every)), ", ".join(said[:-1]), said[-1])
 
 
 def half_width(one: Estimate) -> float:
@@ -235,13 +260,18 @@ def distribution_of(release: Release, axis: Axis, confidence: float) -> Distribu
             rows = release.marginal(axis.name, confidence=confidence).rows
             found = tuple(row[-1] for row in rows if isinstance(row[-1], Estimate))
             whole = cut(axis, MOST_DRAWN, about=about)
-            if len(found) != whole.size or [shown(row[0]) for row in rows] != list(whole.labels):  # type: ignore[arg-type]
+            if len(found) != whole.size or [shown(row[0]) for row in rows] != _as_asked(axis):  # type: ignore[arg-type]
                 return None
             return Distribution(whole, found)
         cuts = cut(axis, FEWER_DRAWN if takes_long(release.content) else MOST_DRAWN, about=about)
         return Distribution(cuts, counts_of(release.content, (cuts,), confidence))
     except SfumatoError:
         return None
+
+
+def _as_asked(axis: Axis) -> list[str]:
+    """Labels of the cells that an answer has rows for, in their order."""
+    return [shown(axis.label(cell)) for cell in range(axis.size) if cell not in axis.gaps]
 
 
 def takes_long(content: Content) -> bool:

@@ -6,7 +6,7 @@ curator's; the page holds them as one SVG and loads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import floor, isfinite, log10
 from statistics import median
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from sfumato.answers.results import Estimate
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.frozen import dataclass
-from sfumato.plain_text import printable
 from sfumato.public.boundaries import Boundaries, Label
 from sfumato.public.outlines import Shape
 from sfumato.public.report.distributions import ROUGH, half_width
-from sfumato.public.report.markup import Markup, folded, joined, name_of, table, tag
+from sfumato.public.report.markup import Markup, folded, joined, name_of, table, tag, told, unbroken
 from sfumato.public.report.pictures import picture, short, ticks, with_error
+from sfumato.public.report.tongue import figure, many, t
 
 if TYPE_CHECKING:
     from sfumato.releases.release import Release
@@ -108,15 +108,15 @@ def choropleth(name: str, title: str, chart: Chart) -> Markup:
     drawn, outlined = [], False
     for label, shape in chart.boundaries.areas.items():
         count = shown.get(label)
-        said = tag("title", f"{label}: {'no number' if count is None else with_error(count)}")
+        titled = tag("title", f"{label}: {t('no number') if count is None else with_error(count)}")
         at = {"d": _path(shape, tall), "fill_rule": "evenodd"}
         if count is None:
             outlined = True
-            drawn.append(tag("path", said, class_="area blank", **at))
+            drawn.append(tag("path", titled, class_="area blank", **at))
         elif lost(count):
-            drawn.append(tag("path", said, class_="area", fill=f"url(#{hatch})", **at))
+            drawn.append(tag("path", titled, class_="area", fill=f"url(#{hatch})", **at))
         else:
-            drawn.append(tag("path", said, class_="area shade", fill_opacity=scale.opacity(count.value), **at))
+            drawn.append(tag("path", titled, class_="area shade", fill_opacity=scale.opacity(count.value), **at))
     height = round(min(HIGHEST, max(LOWEST, CARD * tall / wide)))
     step = max(wide, tall * CARD / height) / CARD * 5
     lines = tag("line", x1=0, y1=0, x2=0, y2=step, class_="hatching", stroke_width=step / 2.5)
@@ -127,7 +127,7 @@ def choropleth(name: str, title: str, chart: Chart) -> Markup:
     return joined(
         picture(name, title, _described(shown), height, frame),
         _legend(scale, hatched=any(map(lost, shown.values())), outlined=outlined),
-        tag("p", f"{note[0].upper()}{note[1:]}.", class_="kind") if note else None,
+        tag("p", told(note), ".", class_="kind") if note else None,
     )
 
 
@@ -144,9 +144,11 @@ def _described(shown: Mapping[Label, Estimate]) -> str:
     most = sorted(shown.items(), key=lambda pair: -pair[1].value)[:MOST_SAID]
     listed = "; ".join(f"{label}: {with_error(one)}" for label, one in most)
     drowned = sum(map(lost, shown.values()))
-    return (
-        f"{len(shown):,} areas, {drowned:,} of them lost in the noise. The highest counts: {listed}. "
-        "All numbers are in the table below."
+    return t(
+        "{0} areas, {1} of them lost in the noise. The highest counts: {2}. All numbers are in the table below.",
+        figure(len(shown)),
+        figure(drowned),
+        listed,
     )
 
 
@@ -155,39 +157,47 @@ def _legend(scale: Scale, *, hatched: bool, outlined: bool) -> Markup:
     shown = []
     for mark in scale.marks:
         drawn = tag("rect", class_="area shade", fill_opacity=scale.opacity(mark), **box)
-        words = f"{short(mark)} row{'s' * (mark != 1)}" if mark == scale.marks[-1] else short(mark)
+        words = t("1 row") if mark == 1 else t("{0} rows", short(mark))
+        words = words if mark == scale.marks[-1] else short(mark)
         shown.append(tag("span", tag("svg", drawn, aria_hidden="true", **box), words))
     if scale.logarithmic:
-        shown.append(tag("span", "equal steps are equal factors"))
+        shown.append(tag("span", t("equal steps are equal factors")))
     if hatched:
         lines = tag("path", d="M0 7L7 0M0 14L14 0M7 14L14 7", class_="hatching", stroke_width=2)
         drawn = tag("svg", tag("rect", class_="area blank", **box), lines, aria_hidden="true", **box)
-        shown.append(tag("span", drawn, "lost in the noise"))
+        shown.append(tag("span", drawn, t("lost in the noise")))
     if outlined:
         drawn = tag("svg", tag("rect", class_="area blank", **box), aria_hidden="true", **box)
-        shown.append(tag("span", drawn, "no number"))
+        shown.append(tag("span", drawn, t("no number")))
     return tag("p", shown, class_="legend")
 
 
-def numbers_of(chart: Chart, header: str, sure: str, summary: str = "All numbers") -> Markup:
+def numbers_of(chart: Chart, header: str, sure: str, summary: str) -> Markup:
     """Table of all counts, in the order of the values."""
+    return folded(summary, table_of(header, [(str(label), one) for label, one in chart.counts.items()], sure))
+
+
+def table_of(header: str, counts: Iterable[tuple[str, Estimate]], sure: str) -> Markup:
+    """Table of counts with their standard errors and intervals."""
     rows = [
-        [str(label), f"{one.value:,.0f}", f"{one.stderr:,.1f}", f"{one.low:,.0f} to {one.high:,.0f}"]
-        for label, one in chart.counts.items()
+        [label, figure(one.value), figure(one.stderr, ",.1f"), t("{0} to {1}", figure(one.low), figure(one.high))]
+        for label, one in counts
     ]
-    return folded(summary, table([header, "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3)))
+    headers = [header, t("rows"), t("± std. error"), t("{0} interval", sure)]
+    return table(headers, rows, numbers=(1, 2, 3))
 
 
 def card(name: str, chart: Chart, sure: str, of: str | None) -> Markup:
     """Card of a column that has no other. of: the attribute whose groups its values are."""
-    kind = f"{len(chart.counts):,} " + (f"groups of {printable(of)}" if of is not None else "values")
+    every = len(chart.counts)
+    kind = many(every, "1 value", "{0} values") if of is None else t("{0} groups of {1}", figure(every), of)
     return tag(
         "article",
         tag("h3", name_of(chart.column)),
         tag("p", kind, class_="kind"),
-        choropleth(name, f"Rows by {chart.column}", chart),
+        choropleth(name, t("Rows by {0}", chart.column), chart),
         _verdict(chart),
-        numbers_of(chart, chart.column, sure),
+        numbers_of(chart, chart.column, sure, t("All numbers")),
         class_="card",
     )
 
@@ -195,11 +205,11 @@ def card(name: str, chart: Chart, sure: str, of: str | None) -> Markup:
 def _verdict(chart: Chart) -> Markup:
     drowned = sum(lost(one) for one in chart.counts.values())
     every = len(chart.counts)
-    said = f"All {every:,} numbers are known to within 50 %."
+    words = t("All {0} numbers are known to within 50 %.", figure(every))
     if drowned:
-        known = every - drowned
-        said = f"Of {every:,} numbers {known:,} are known to within 50 % and {drowned:,} are lost in the noise."
-    return tag("p", said.replace(" %", "\u00a0%"), class_="verdict")
+        parts = [figure(number) for number in (every, every - drowned, drowned)]
+        words = t("Of {0} numbers {1} are known to within 50 % and {2} are lost in the noise.", *parts)
+    return tag("p", unbroken(words), class_="verdict")
 
 
 def charts_of(release: Release, maps: Sequence[Boundaries], confidence: float) -> dict[str, Chart]:

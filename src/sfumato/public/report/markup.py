@@ -10,6 +10,7 @@ The page is one file: no network, no script, one style sheet that its own conten
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
@@ -17,6 +18,7 @@ from importlib.resources import files
 
 from sfumato.answers.results import Estimate, Result
 from sfumato.plain_text import printable
+from sfumato.public.report.tongue import figures, many, retold, t, template, tongue
 from sfumato.version import __version__
 
 VOID = frozenset({"meta", "br", "hr"})
@@ -59,6 +61,24 @@ def joined(*parts: Inside) -> Markup:
     return Markup("".join(_flat(parts)))
 
 
+def said(message: str, *parts: Inside) -> Markup:
+    """Text in the language of the page, with markup in its places {0}, {1}.
+
+    >>> said("{0} < {1}", tag("b", "a"), 2)
+    '<b>a</b> &lt; 2'
+    """
+    pieces = re.split(r"\{(\d)\}", template(message))
+    return joined([parts[int(piece)] if place % 2 else piece for place, piece in enumerate(pieces)])
+
+
+def told(sentence: str) -> Inside:
+    """Sentence from elsewhere in the language of the page; one that has no form there stays English, marked so."""
+    if (own := retold(sentence)) is not None:
+        return own
+    tongue().english.append(sentence)
+    return tag("span", sentence, lang="en")
+
+
 def code(lines: Iterable[str]) -> Markup:
     """Block of lines to be pasted; a line break inside of one is spelled out as in any text."""
     return tag("pre", tag("code", Markup("\n".join(map(text, lines)))))
@@ -66,7 +86,7 @@ def code(lines: Iterable[str]) -> Markup:
 
 def name_of(label: object) -> Markup:
     """Name or label inside a sentence, isolated whichever way it is written."""
-    return tag("bdi", str(label))
+    return tag("bdi", label if isinstance(label, Markup) else str(label))
 
 
 def unbroken(words: str) -> str:
@@ -102,7 +122,9 @@ def part(anchor: str, heading: str, about: Inside, *inside: Inside) -> Markup:
     return tag(
         "section",
         tag("h2", heading),
-        tag("p", unbroken(about) if isinstance(about, str) else about) if about else None,
+        tag("p", about if isinstance(about, Markup) or not isinstance(about, str) else unbroken(about))
+        if about
+        else None,
         *inside,
         id=anchor,
     )
@@ -131,13 +153,28 @@ def result_table(result: Result, most: int) -> Markup:
     """Table of an answer, at most so many rows of it."""
     headers, rows = result.texts()
     first = result.rows[0] if result.rows else ()
-    numbers, place = set[int](), 0
+    numbers, beside, place = set[int](), set[int](), 0
     for cell in first:
         wide = 3 + result.both if isinstance(cell, Estimate) else 1
         numbers |= set(range(place, place + wide)) if isinstance(cell, Estimate) else set()
+        beside |= set(range(place + 1, place + wide))
         place += wide
-    more = tag("p", f"and {len(rows) - most:,} more rows", class_="soft") if len(rows) > most else None
-    return tag("div", table(headers, rows[:most], numbers), more)
+    left = len(rows) - most
+    more = tag("p", many(left, "and 1 more row", "and {0} more rows"), class_="soft") if left > 0 else None
+    shown = [[_number(cell) if place in numbers else cell for place, cell in enumerate(row)] for row in rows[:most]]
+    headers = [_beside(header) if place in beside else header for place, header in enumerate(headers)]
+    return tag("div", table(headers, shown, numbers), more)
+
+
+def _beside(header: str) -> str:
+    """Header of what stands beside a number: its error, or its interval."""
+    return t("{0} interval", figures(header.removesuffix(" interval"))) if header.endswith("interval") else t(header)
+
+
+def _number(cell: str) -> str:
+    """Number or interval of an answer as the language writes it."""
+    ends = cell.split(" to ")
+    return t("{0} to {1}", *map(_number, ends)) if len(ends) == 2 else t(figures(cell))
 
 
 def listed(items: Iterable[Inside]) -> Markup | None:
@@ -164,12 +201,16 @@ def page(title: str, head: Markup, parts: Sequence[Markup | None], made_by: str)
         tag("title", title),
         Markup(f"<style>{style}</style>"),
     ]
-    said = (
-        f"Made from the release alone, which {made_by} wrote, by sfumato {__version__}: no private data and no budget "
-        "were needed. This page runs no script and asks no server."
+    made = t(
+        "Made from the release alone, which {0} wrote, by sfumato {1}: no private data and no budget were needed. This "
+        "page runs no script and asks no server.",
+        made_by,
+        __version__,
     )
-    body = [fades(), head, tag("main", parts), tag("footer", tag("p", said))]
-    return "<!doctype html>\n" + tag("html", tag("head", heads), tag("body", joined(body)), lang="en", dir="ltr") + "\n"
+    kept = t("Some sentences come from the release in English, and are left as they are.") if tongue().english else None
+    body = [fades(), head, tag("main", parts), tag("footer", tag("p", made, " " * bool(kept), kept))]
+    attributes = {"lang": tongue().code, "dir": "ltr"}
+    return f"<!doctype html>\n{tag('html', tag('head', heads), tag('body', joined(body)), **attributes)}\n"
 
 
 def fades() -> Markup:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.answers.results import Estimate
 from sfumato.public.report.markup import Inside, Markup, fades, shortened, tag
+from sfumato.public.report.tongue import figure, t
 
 if TYPE_CHECKING:
     from sfumato.public.report.pairs import Pair
@@ -64,16 +65,16 @@ def short(number: float) -> str:
     ('1.2 M', '2,500', '40', '0.5')
     """
     if abs(number) >= 1e6:
-        return f"{number / 1e6:,.4g} M"
-    return f"{number:,.0f}" if number == round(number) else f"{number:,.3g}"
+        return t("{0} M", figure(number / 1e6, ",.4g"))
+    return figure(number) if number == round(number) else figure(number, ",.3g")
 
 
 def with_error(one: Estimate) -> str:
     """Format a count with the half-width of its interval."""
     half = (one.high - one.low) / 2.0
     if not isfinite(one.value):
-        return "unknown"
-    return f"{one.value:,.0f} ± {half:,.0f}" if isfinite(half) else f"{one.value:,.0f} ± unknown"
+        return t("unknown")
+    return f"{figure(one.value)} ± {figure(half) if isfinite(half) else t('unknown')}"
 
 
 LEAST_LEFT, MOST_LEFT, LEFT_LETTER = (0.12, 0.34, 0.024)  # of the width, for labels of rows and each letter
@@ -154,7 +155,9 @@ def columns(
             value = y(one.value)
             inside.append(tag("line", x1=x, x2=percent(ends), y1=value, y2=value, class_="tick"))
     inside += _below_bars(marks or labels, left, tall - 7, letter)
-    about = f"{len(counts)} columns from {labels[0]} to {labels[-1]}; all numbers are in the table below."
+    about = t(
+        "{0} columns from {1} to {2}; all numbers are in the table below.", figure(len(counts)), labels[0], labels[-1]
+    )
     return picture(name, title, about, tall, inside)
 
 
@@ -208,7 +211,9 @@ def line(
         )
     below = dict(zip(places, labels, strict=True))
     inside += _below_bars([below.get(place, "") for place in range(number)], left, tall - 7, letter)
-    about = f"{len(known)} values from {labels[0]} to {labels[-1]}; all numbers are in the table below."
+    about = t(
+        "{0} values from {1} to {2}; all numbers are in the table below.", figure(len(known)), labels[0], labels[-1]
+    )
     return picture(name, title, about, tall, inside)
 
 
@@ -293,9 +298,13 @@ def heat_map(name: str, pair: Pair) -> Markup:
         for column in range(columns):
             one = pair.counts[row * columns + column]
             times = (max(one.value, 0.0) + 0.5) / (max(float(usual[row, column]), 0.0) + 0.5)
-            said = (
-                f"{pair.rows.labels[row]}, {pair.columns.labels[column]}: {with_error(one)}; "
-                f"{usual[row, column]:,.0f} expected; {_verdict(float(sure[row, column]), times)}"
+            said = t(
+                "{0}, {1}: {2}; {3} expected; {4}",
+                pair.rows.labels[row],
+                pair.columns.labels[column],
+                with_error(one),
+                figure(usual[row, column]),
+                _verdict(float(sure[row, column]), times),
             )
             inside.append(
                 tag(
@@ -312,11 +321,13 @@ def heat_map(name: str, pair: Pair) -> Markup:
     below, foot = _below_map(pair, left, wide)
     inside += below
     names = (pair.rows.axis.name, pair.columns.axis.name)
-    about = (
-        f"{rows} by {columns} groups; colour tells more or fewer rows than if both had nothing to do with each other, "
-        "and what noise could have made is pale; all numbers are in the table below."
+    about = t(
+        "{0} by {1} groups; colour tells more or fewer rows than if both had nothing to do with each other, and what "
+        "noise could have made is pale; all numbers are in the table below.",
+        rows,
+        columns,
     )
-    return picture(name, f"{names[0]} and {names[1]}", about, rows * ROW_PITCH + foot, inside)
+    return picture(name, t("{0} and {1}", *names), about, rows * ROW_PITCH + foot, inside)
 
 
 def _below_map(pair: Pair, left: float, wide: float) -> tuple[list[Markup], float]:
@@ -338,9 +349,9 @@ def _below_map(pair: Pair, left: float, wide: float) -> tuple[list[Markup], floa
 def legend() -> Markup:
     """Legend of colours and paleness."""
     keys = [
-        (("fewer", 0.9, 0.25), f"fewer than expected: full colour for 1/{2**FULL:g} or less"),
-        (("unsure", 1.0), "could be noise"),
-        (("more", 0.25, 0.9), f"more than expected: full colour for {2**FULL:g} times or more"),
+        (("fewer", 0.9, 0.25), t("fewer than expected: full colour for {0} or less", f"1/{2**FULL:g}")),
+        (("unsure", 1.0), t("could be noise")),
+        (("more", 0.25, 0.9), t("more than expected: full colour for {0} times or more", f"{2**FULL:g}")),
     ]
     shown = []
     for (kind, *opacities), words in keys:
@@ -362,8 +373,8 @@ def _opacity(times: float, sure: float) -> float:
 
 def _verdict(sure: float, times: float) -> str:
     if sure <= 1.0:
-        return "could be noise"
-    return "more than noise explains" if times >= 1 else "fewer than noise explains"
+        return t("could be noise")
+    return t("more than noise explains") if times >= 1 else t("fewer than noise explains")
 
 
 def scale(name: str, right: float, words: str) -> Markup:
@@ -372,7 +383,7 @@ def scale(name: str, right: float, words: str) -> Markup:
     return picture(
         name,
         words,
-        "A line from 50 of 100, the toss of a coin, to 100 of 100, certainty.",
+        t("A line from 50 of 100, the toss of a coin, to 100 of 100, certainty."),
         14,
         tag("rect", x=0, y=5, width="100%", height=4, class_="track"),
         tag("rect", x=0, y=5, width=percent(place), height=4, class_="solid"),

@@ -20,15 +20,17 @@ from typing import TYPE_CHECKING
 from sfumato.answers.results import Estimate
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
-from sfumato.public.report.distributions import ROUGH, Cut, Distribution, half_width
-from sfumato.public.report.maps import Chart, choropleth, numbers_of
+from sfumato.public.report.distributions import ROUGH, Cut, Distribution, ends, half_width
+from sfumato.public.report.maps import Chart, choropleth, numbers_of, table_of
 from sfumato.public.report.maps import card as map_card
-from sfumato.public.report.markup import Markup, folded, joined, name_of, part, shortened, table, tag, unbroken
+from sfumato.public.report.markup import Markup, folded, joined, name_of, part, said, shortened, table, tag, unbroken
 from sfumato.public.report.pairs import Pair
 from sfumato.public.report.pictures import bars, columns, heat_map, legend, line, percent, with_error
+from sfumato.public.report.tongue import date_of, figure, many, share, speaking, t, tongue
 
 if TYPE_CHECKING:
     from sfumato.domain import Axis
+    from sfumato.schema import Schema
 
 
 def report(
@@ -40,12 +42,28 @@ def report(
     most_cells: int | None = None,
     facts: Mapping[str, str] | None = None,
     maps: Mapping[str, str | PathLike[str]] | None = None,
+    language: str = "en",
     step: Callable[[str], None] = lambda name: None,
 ) -> str:
     """Build the HTML page. table: of linked tables, the one that it is about. facts: for its certificate, what only
-    the curator knows. maps: files of public boundaries (GeoJSON), by the column whose values are their areas. step:
-    told each step's name.
+    the curator knows. maps: files of public boundaries (GeoJSON), by the column whose values are their areas.
+    language: en, de or fr. step: told each step's name.
     """
+    with speaking(language):
+        return _written(path, table, confidence, require_signature, most_cells, facts, maps, step)
+
+
+def _written(
+    path: str | PathLike[str],
+    table: str | None,
+    confidence: float,
+    require_signature: str | PathLike[str] | None,
+    most_cells: int | None,
+    facts: Mapping[str, str] | None,
+    maps: Mapping[str, str | PathLike[str]] | None,
+    step: Callable[[str], None],
+) -> str:
+    """Page in the language that is spoken."""
     from sfumato.public.boundaries import boundaries_of
     from sfumato.public.certificate.record import certificate
     from sfumato.public.report.distributions import distribution_of
@@ -61,6 +79,7 @@ def report(
 
     release = open_release(Path(path), most_cells=most_cells, require_signature=require_signature)
     release = one_table(release, table)
+    tongue().names.update(map(printable, _names(release.schema)))
     areas = [boundaries_of(release.schema, column, file) for column, file in (maps or {}).items()]
     along, whole = PERIOD if isinstance(release.content, SeriesContent) else None, release
     release = replace(release, content=release.content.complete())
@@ -100,8 +119,16 @@ def report(
     complete = release.content
     periods = complete.compared_with(whole.content) if isinstance(complete, SeriesContent) else None
     head = opening(release, about, odds, list(there), periods)
-    title = f"{printable(release.schema.dataset)}: a differentially private release"
+    title = t("{0}: a differentially private release", printable(release.schema.dataset))
     return page(title, head, list(there.values()), proved.manifest.written_by)
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    """Names of columns, which are the same in every language."""
+    from sfumato.schema.columns import columns_of
+
+    yield from (one.name for one in columns_of(schema))
+    yield from (name for name in (schema.privacy_unit.column, schema.weight and schema.weight.column) if name)
 
 
 # -- reading
@@ -168,22 +195,28 @@ def reading(found: Sequence[Distribution], confidence: float) -> Markup | None:
     shown = examples(found)
     if shown is None:
         return None
-    about = "Every number here is off by a little, on purpose and by chance, so that nobody's presence shows. "
-    about += "How far it is likely to be off stands beside it."
+    about = t(
+        "Every number here is off by a little, on purpose and by chance, so that nobody's presence shows. How far it "
+        "is likely to be off stands beside it."
+    )
     columns = [_range(shown, confidence), _difference(shown), _small(shown)]
-    return part("reading", "What you may conclude", about, tag("div", columns, class_="reading"))
+    return part("reading", t("What you may conclude"), about, tag("div", columns, class_="reading"))
 
 
 def _range(shown: Examples, confidence: float) -> Markup:
     one, times = shown.sure.count, max(2, round(1.0 / (1.0 - confidence)))
     return _rule(
-        "A number is a range",
-        tag("p", _named(shown.sure), " is given as ", tag("b", _unparted(with_error(one))), "."),
+        t("A number is a range"),
+        tag("p", said("{0} is given as {1}.", _named(shown.sure), tag("b", _unparted(with_error(one))))),
         tag(
             "p",
             unbroken(
-                f"You may say that there are between {max(0.0, one.low):,.0f} and {one.high:,.0f} such rows. Of "
-                f"{times} statements like this about one is wrong ({confidence * 100:.6g} % are right)."
+                t(
+                    "You may say that there are between {0} and {1} such rows. Of {2} statements like this about one "
+                    "is wrong ({3} are right).",
+                    *(figure(end) for end in (max(0.0, one.low), one.high, times)),
+                    share(confidence),
+                )
             ),
         ),
     )
@@ -193,26 +226,25 @@ def _difference(shown: Examples) -> Markup:
     found = []
     if shown.differ is not None:
         more, fewer = shown.differ
-        found.append(tag("p", "You may say that ", _counted(more), " is more than ", _counted(fewer), "."))
+        found.append(tag("p", said("You may say that {0} is more than {1}.", _counted(more), _counted(fewer))))
     if shown.alike is not None:
         more, fewer = shown.alike
-        found.append(
-            tag("p", "You may not say which is more of ", _counted(more), " and ", _counted(fewer), ": they overlap.")
-        )
-    return _rule("Two numbers differ if their ranges lie apart", *found)
+        words = said("You may not say which is more of {0} and {1}: they overlap.", _counted(more), _counted(fewer))
+        found.append(tag("p", words))
+    return _rule(t("Two numbers differ if their ranges lie apart"), *found)
 
 
 def _small(shown: Examples) -> Markup:
     lost = shown.lost
-    said = None
+    least = None
     if lost is not None:
-        low, high = max(0.0, lost.count.low), max(0.0, lost.count.high)
-        words = f": anything from {low:,.0f} to {high:,.0f}. You may say that it is no more than that, and little else."
-        said = tag("p", _counted(lost), words)
-    rest = (
+        words = "{0}: anything from {1} to {2}. You may say that it is no more than that, and little else."
+        count = [figure(max(0.0, end)) for end in (lost.count.low, lost.count.high)]
+        least = tag("p", said(words, _counted(lost), *count))
+    rest = t(
         "Nothing follows about any one person: with or without their data, this page would have looked much the same."
     )
-    return _rule("What is small is hidden", said, tag("p", rest))
+    return _rule(t("What is small is hidden"), least, tag("p", rest))
 
 
 def _rule(heading: str, *inside: Markup | None) -> Markup:
@@ -220,9 +252,8 @@ def _rule(heading: str, *inside: Markup | None) -> Markup:
 
 
 def _named(one: Known) -> Markup:
-    return joined(
-        name_of(shortened(one.attribute, MOST_LETTERS)), " “", name_of(shortened(one.label, MOST_LETTERS)), "”"
-    )
+    names = (name_of(shortened(name, MOST_LETTERS)) for name in (one.attribute, one.label))
+    return said("{0} “{1}”", *names)
 
 
 def _counted(one: Known) -> Markup:
@@ -238,7 +269,7 @@ def _unparted(number: str) -> str:
 MOST_BARS = 24  # values without an order that are listed under each other
 FEW = 7  # periods that are missing, and named
 
-KINDS = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
+KINDS = {"integer": "whole numbers in {0} steps", "number": "numbers in {0} steps", "date": "dates in {0} steps"}
 
 
 def attributes(
@@ -254,15 +285,18 @@ def attributes(
     along: the time of a series, drawn as a line. maps: by column. groups: the attribute behind each column of groups.
     """
     maps = maps or {}
-    sure = f"{confidence * 100:.6g} %"
-    about = (
-        f"How many rows have each value. A bar is solid up to the low end of the number's {sure} interval and "
-        "dissolves towards the high end: somewhere there the truth is."
+    sure = share(confidence)
+    about = t(
+        "How many rows have each value. A bar is solid up to the low end of the number's {0} interval and dissolves "
+        "towards the high end: somewhere there the truth is.",
+        sure,
     )
     if any(one.axis.name == along for one in found):
-        about += f" Over time, a line runs in the band of the {sure} intervals."
+        about += " " + t("Over time, a line runs in the band of the {0} intervals.", sure)
     if maps:
-        about += " On a map the colour is stronger where there are more rows, and areas lost in the noise are hatched."
+        about += " " + t(
+            "On a map the colour is stronger where there are more rows, and areas lost in the noise are hatched."
+        )
     cards = [
         _card(f"a{place}", one, sure, one.axis.name == along, maps.get(one.axis.name))
         for place, one in enumerate(found)
@@ -272,14 +306,14 @@ def attributes(
     left = None
     if unknown:
         names = [joined for axis in unknown for joined in (name_of(axis.name), ", ")][:-1]
-        left = tag("p", "Not known from this release by themselves: ", names, ".", class_="soft")
-    return part("attributes", "What it shows", about, tag("div", cards, class_="cards"), left)
+        left = tag("p", said("Not known from this release by themselves: {0}.", names), class_="soft")
+    return part("attributes", t("What it shows"), about, tag("div", cards, class_="cards"), left)
 
 
 def _card(name: str, one: Distribution, sure: str, over_time: bool, chart: Chart | None) -> Markup:
     axis, labels = one.axis, one.cut.labels
     listed = not axis.ordered and len(labels) <= MOST_BARS
-    title = f"Rows by {one.cut.title}"
+    title = t("Rows by {0}", one.cut.title)
     short = one.cut.cut_short
     if over_time and axis.ordered:
         steps = [int(cells[0]) if one.cut.whole else place for place, cells in enumerate(one.cut.groups)]
@@ -288,58 +322,55 @@ def _card(name: str, one: Distribution, sure: str, over_time: bool, chart: Chart
         drawn = bars(name, title, labels, one.counts)
     else:
         drawn = columns(name, title, labels, one.counts, _marks(one), pale=short)
-    kind = f"{axis.size:,} values" if axis.values else f"{KINDS.get(axis.kind, axis.kind)} in {axis.size:,} steps"
-    kind += f", in {printable(one.cut.unit)}" if one.cut.unit else ""
+    kind = (
+        many(axis.size, "1 value", "{0} values") if axis.values else t(KINDS.get(axis.kind, "{0}"), figure(axis.size))
+    )
+    kind += t(", in {0}", printable(one.cut.unit)) if one.cut.unit else ""
     if over_time:
-        gaps = [str(axis.label(cell)) for cell in axis.gaps]
-        kind = f"{len(axis.edges) - 1 - len(gaps)} periods" + f", without {', '.join(gaps)}" * (0 < len(gaps) < FEW)
+        gaps = [date_of(str(axis.label(cell))) for cell in axis.gaps]
+        kind = many(len(axis.edges) - 1 - len(gaps), "1 period", "{0} periods")
+        kind += t(", without {0}", ", ".join(gaps)) if 0 < len(gaps) < FEW else ""
     if not one.cut.whole:
-        kind += f", drawn in {len(labels)} groups"
-    rows = [
-        [label, f"{count.value:,.0f}", f"{count.stderr:,.1f}", f"{count.low:,.0f} to {count.high:,.0f}"]
-        for label, count in zip(labels, one.counts, strict=True)
-    ]
+        kind += t(", drawn in {0} groups", len(labels))
     return tag(
         "article",
         tag("h3", name_of(one.cut.title)),
         tag("p", kind, class_="kind"),
         described(one.cut),
-        choropleth(f"{name}-map", f"Map of rows by {one.cut.title}", chart) if chart is not None else None,
+        choropleth(f"{name}-map", t("Map of rows by {0}", one.cut.title), chart) if chart is not None else None,
         drawn,
         tag("p", unbroken(one.verdict), class_="verdict"),
         tag("p", _shorter(one), class_="kind") if short else None,
         _grades(one),
-        folded(
-            "All numbers",
-            table([one.cut.unit or "value", "rows", "± std. error", f"{sure} interval"], rows, numbers=(1, 2, 3)),
-        ),
-        numbers_of(chart, one.cut.title, sure, "All areas") if chart is not None and not one.cut.whole else None,
+        folded(t("All numbers"), table_of(one.cut.unit or t("value"), zip(labels, one.counts, strict=True), sure)),
+        numbers_of(chart, one.cut.title, sure, t("All areas")) if chart is not None and not one.cut.whole else None,
         class_="card",
     )
 
 
 def described(of: Cut) -> Markup | None:
     """What the schema says of an attribute, and the name that queries use where a page shows another."""
-    said = of.about.description if of.about is not None else None
-    name = joined("Column ", tag("code", name_of(of.axis.name)), ". ") if of.title != of.axis.name else None
-    return tag("p", name, said, class_="soft") if name or said else None
+    about = of.about.description if of.about is not None else None
+    name = said("Column {0}.", tag("code", name_of(of.axis.name))) if of.title != of.axis.name else None
+    return tag("p", name, " " if name and about else None, about, class_="soft") if name or about else None
 
 
 def _shorter(one: Distribution) -> str:
     """Sentence on the columns that span less than the others."""
-    listed = ", ".join(f"{one.cut.labels[place]} has {part}" for place, part in one.cut.cut_short.items())
-    return f"Paler, because shorter than the others: {listed}. Rows from beyond the bounds count there, too."
+    listed = ", ".join(t("{0} has {1}", one.cut.labels[place], part) for place, part in one.cut.cut_short.items())
+    return t("Paler, because shorter than the others: {0}. Rows from beyond the bounds count there, too.", listed)
 
 
 def _marks(one: Distribution) -> list[str] | None:
     """Axis labels below columns that span several values or an interval: the first of each, and the last of all."""
     axis, labels = one.axis, one.cut.labels
     if axis.kind != "number" and axis.ordered and not one.cut.whole:  # a span of days is too long to stand there
-        return [*(label.split(" to ")[0] for label in labels[:-1]), labels[-1].split(" to ")[-1]]
+        spans = [ends(axis, int(cells[0]), int(cells[-1])) for cells in one.cut.groups[: len(labels) - axis.missing]]
+        return [*(first for first, _ in spans[:-1]), spans[-1][1 - axis.missing], *labels[len(spans) :]]
     if axis.kind != "number" or axis.missing:
         return None
-    begins = [f"{float(axis.edges[int(cells[0])]):,.6g}" for cells in one.cut.groups]
-    return [*begins[:-1], f"{float(axis.edges[-1]):,.6g}"]
+    spans = [ends(axis, int(cells[0]), int(cells[-1])) for cells in one.cut.groups]
+    return [*(first for first, _ in spans[:-1]), spans[-1][1]]
 
 
 def _grades(one: Distribution) -> Markup:
@@ -355,15 +386,17 @@ def _grades(one: Distribution) -> Markup:
 def together(pairs: Sequence[Pair], confidence: float) -> Markup:
     """Section with a picture for each pair, the strongest first."""
     if not pairs:
-        nothing = "No two attributes depend on each other so much that the noise of this release would let it be seen."
-        return part("pairs", "What goes together", nothing)
-    about = (
+        nothing = t(
+            "No two attributes depend on each other so much that the noise of this release would let it be seen."
+        )
+        return part("pairs", t("What goes together"), nothing)
+    about = t(
         "The pairs of attributes that depend on each other most, as far as the noise lets it be seen. Colour tells "
         "where there are more or fewer rows than if the two had nothing to do with each other; what noise could have "
         "made fades."
     )
     cards = [_pair_card(f"p{place}", one, confidence) for place, one in enumerate(pairs)]
-    return part("pairs", "What goes together", about, legend(), tag("div", cards, class_="cards"))
+    return part("pairs", t("What goes together"), about, legend(), tag("div", cards, class_="cards"))
 
 
 def _pair_card(name: str, pair: Pair, confidence: float) -> Markup:
@@ -374,26 +407,32 @@ def _pair_card(name: str, pair: Pair, confidence: float) -> Markup:
             pair.rows.labels[place // pair.columns.size],
             pair.columns.labels[place % pair.columns.size],
             with_error(one),
-            f"{usual[place]:,.0f}",
+            figure(usual[place]),
         ]
         for place, one in enumerate(pair.counts)
     ]
-    verdict = (
-        f"{clear} of {every} cells hold more or fewer rows than noise explains: {confidence * 100:.6g} % sure, of all "
-        f"{every} together."
+    verdict = t(
+        "{0} of {1} cells hold more or fewer rows than noise explains: {2} sure, of all {1} together.",
+        clear,
+        every,
+        share(confidence),
     )
     names = (pair.rows.title, pair.columns.title)
-    headers = [*names, "rows, ± half the interval", "expected"]
+    headers = [*names, t("rows, ± half the interval"), t("expected")]
     return tag(
         "article",
-        tag("h3", name_of(names[0]), " and ", name_of(names[1])),
+        tag("h3", said("{0} and {1}", *map(name_of, names))),
         tag(
             "p",
-            f"{pair.words} dependence: {pair.strength:.2f} on a scale from 0 to 1 (Cramér's V, noise taken off)",
+            t(
+                "{0} dependence: {1} on a scale from 0 to 1 (Cramér's V, noise taken off)",
+                t(pair.words),
+                figure(pair.strength, ".2f"),
+            ),
             class_="kind",
         ),
         heat_map(name, pair),
         tag("p", unbroken(verdict), class_="verdict"),
-        folded("All numbers", table(headers, rows, numbers=(2, 3))),
+        folded(t("All numbers"), table(headers, rows, numbers=(2, 3))),
         class_="card",
     )
