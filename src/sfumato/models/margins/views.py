@@ -508,10 +508,11 @@ class Search:
         """Interpolate expected errors in log noise: values below and above, and weight of the latter, (sets,)."""
         step = np.log(NOISES[1] / NOISES[0])
         along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
-        index = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
-        rows = np.arange(len(self.foretold.sets))
+        index = np.minimum(np.maximum(along.astype(np.int64), 0), len(NOISES) - 2)
         errors = self.foretold.errors
-        return errors[rows, index], errors[rows, index + 1], np.clip(along - index, 0.0, 1.0)
+        at = index + np.arange(len(errors)) * errors.shape[1]
+        weight = np.minimum(np.maximum(along - index, 0.0), 1.0)
+        return errors.take(at), errors.take(at + 1), weight
 
     def _each(self, information: Floats) -> Floats:
         """Expected error of every foretold set at its precision, (sets,)."""
@@ -607,10 +608,10 @@ class Search:
             changed = sets.copy()
             changed[:, axis] = ~changed[:, axis]
             candidates.append(changed)
-        new = np.unique(np.concatenate(candidates), axis=0)
+        bits = 1 << np.arange(sets.shape[1])[::-1]
+        new = np.array(sorted({*(np.concatenate(candidates) @ bits).tolist()} - {*(sets @ bits).tolist()}), np.int64)
+        new = (new[:, None] & bits) > 0
         number = new.sum(axis=1)
         new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
-        old = {row.tobytes() for row in sets}
-        new = new[[row.tobytes() not in old for row in new]]
         most = max(100, MOST_COMPARED // len(self.foretold.sets))
         return np.asarray(new[np.argsort(self._cells_of(new), kind="stable")[:most]], dtype=np.bool_)
