@@ -201,8 +201,9 @@ class Claims:
         for axis, each in enumerate(key):
             kept, shared = self._centring(each)
             summed = np.add.reduce(variances, axis=axis, keepdims=True)
-            variances = variances * spread_out(kept, (axis,), axes)
-            variances += spread_out(shared, (axis,), axes) * summed
+            kept, shared = spread_out(kept, (axis,), axes), spread_out(shared, (axis,), axes)
+            variances = np.multiply(variances, kept, out=variances if axis else None)
+            variances += shared * summed
         return variances
 
     def _centring(self, at: At) -> tuple[Floats, Floats]:
@@ -218,6 +219,8 @@ class Claims:
             result = np.zeros([len(self.base(each)) for each in key])
             for levels, noise, model in self.content.block_variances("count", tuple(place for place, _ in key)):
                 variances = noise + model
+                if not variances.any():
+                    continue
                 for axis, (each, level) in enumerate(zip(key, levels, strict=True)):
                     variances = along(self._move(each, level), variances, axis)
                 result += variances

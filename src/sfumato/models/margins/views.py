@@ -166,8 +166,11 @@ def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
     held = number > 0.0  # attributes of few values have few kinds, and every set has some
     starts = np.append(0, np.cumsum(held.sum(axis=1))[:-1])
     prior, numbers = ((spreads[:, None] * rows) ** 2 + rows)[held], number[held]
-    sums = [np.add.reduceat(numbers * np.sqrt(prior * noise**2 / (prior + noise**2)), starts) for noise in NOISES]
-    return OF_NORMAL * np.stack(sums, axis=1)
+    sums, sizes, together = np.empty((len(starts), len(NOISES))), np.empty_like(prior), np.empty_like(prior)
+    for place, noise in enumerate(NOISES.tolist()):
+        np.divide(np.multiply(prior, noise**2, out=sizes), np.add(prior, noise**2, out=together), out=sizes)
+        sums[:, place] = np.add.reduceat(np.multiply(numbers, np.sqrt(sizes, out=sizes), out=sizes), starts)
+    return OF_NORMAL * sums
 
 
 def _errors_by_belief(rows: Floats, number: Floats, belief: Floats) -> Floats:
@@ -609,8 +612,8 @@ class Search:
             changed[:, axis] = ~changed[:, axis]
             candidates.append(changed)
         bits = 1 << np.arange(sets.shape[1])[::-1]
-        new = np.array(sorted({*(np.concatenate(candidates) @ bits).tolist()} - {*(sets @ bits).tolist()}), np.int64)
-        new = (new[:, None] & bits) > 0
+        numbers = {*(np.concatenate(candidates) @ bits).tolist()} - {*(sets @ bits).tolist()}
+        new = (np.array(sorted(numbers), dtype=np.int64)[:, None] & bits) > 0
         number = new.sum(axis=1)
         new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
         most = max(100, MOST_COMPARED // len(self.foretold.sets))
