@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.answers.results import Result
 
 COLUMNS = {"cuts": ["place"], "totals": ["rows"], "counts": ["count"]}
-MOST_QUANTILES = 200
+MOST_QUANTILES = 1000
 MOST_PIECES = 2**20
 
 

@@ -56,7 +56,7 @@ class Settings:
     total: int = 1
     pieces: int = 2**16
     finest: int = 1000
-    most_quantiles: int = 200
+    most_quantiles: int = 1000
 
 
 PLAIN, SETTINGS = Options(), Settings()
