@@ -26,8 +26,8 @@ from sfumato.queries import Ranges, default_workload
 from sfumato.releases.release import Release, open_release
 from sfumato.schema import Schema
 
-NAMES = ["sfumato", "mwem", "pmw"]
-SURE = ["sfumato"]  # that have guaranteed intervals
+NAMES = ["sfumato", "mwem", "pmw", "dawa"]
+SURE = ["sfumato", "dawa"]  # that have guaranteed intervals
 RULES = {"impossible": [{"a": "0..11", "b": "3..7"}, {"a": "24..31", "b": "0..1"}]}
 NOWHERE = "a < 12 AND b > 2"
 
@@ -140,7 +140,7 @@ def test_without_rules_nothing_is_pruned():
 def test_rules_help(name):
     """Squared errors of cells and of counts by b, which follows from a; four releases each, with fixed seeds.
 
-    Of 20 releases of sfumato of three such tables the errors by b were 0.3 to 0.6, of cells 0.8 of those without rules.
+    Of 20 releases of sfumato of three other tables root mean squares by b were 0.3 to 0.6 of those without rules.
     """
     rules = {"follows": {"b": {"from": "a", "groups": {str(b): [f"{4 * b}..{4 * b + 3}"] for b in range(8)}}}}
     schemas = schema_of(rules), schema_of({})
@@ -153,7 +153,7 @@ def test_rules_help(name):
                 (fit,) = find_mechanism(name).run(curator, schema, Budget.pure(1)).shown
                 wrong = (fit.estimate - truth).reshape(32, 8)
                 off[place] += (wrong**2).sum(), (wrong.sum(axis=0) ** 2).sum()
-    assert (off[0] < 0.8 * off[1]).all()
+    assert (off[0] < [0.9, 0.8] * off[1]).all()
 
 
 @pytest.mark.full

@@ -165,7 +165,7 @@ class KnowingFit(PossibleFit):
     """
 
     def errors(self, columns: Floats) -> Errors:
-        return _of_some(self.fit.errors(columns), columns[self.possible].any(axis=0))
+        return _of_some(self.fit.errors(columns), np.asarray(columns[self.possible].any(axis=0)))
 
     def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
         by_group = self.fit.errors_by_group(asked) if isinstance(self.fit, ByGroup) else None

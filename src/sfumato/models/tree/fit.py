@@ -111,13 +111,13 @@ class TreeFit(ByModel, OfOneMeasurement):
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         """Confidence bounds that hold for every table."""
 
-        measured, tree = self._pruned
+        measured, tree = self.pruned
         return Descent.of(measured, tree.order).ends
 
     @property
-    def _pruned(self) -> tuple[Measurement, BinaryTree]:
+    def pruned(self) -> tuple[Measurement, BinaryTree]:
         """The measurement, and the tree pruned of structural zeros, over the leaves that are left."""
-        return pruned(self.measurement, self.tree, self.possible)
+        return without_zeros(self.measurement, self.tree, self.possible)
 
     def measured_inside(self, within: Sets) -> Inside | None:
         """Measured nodes that lie within each set of cells; within: (cells, sets)."""
@@ -171,7 +171,7 @@ class TreeFit(ByModel, OfOneMeasurement):
         position = np.empty_like(self.tree.order)
         position[self.tree.order] = np.arange(len(position))
         asked, none = asked.moved(position), np.zeros_like(self.leanings)
-        measured, tree = self._pruned
+        measured, tree = self.pruned
         by_data = split_variances(tree, counts_by_level(measured, tree))
         if self.possible is not None:
             by_data = _put_back(by_data, self.tree, self.possible, ends=(inf, inf))
@@ -209,7 +209,7 @@ class TreeFit(ByModel, OfOneMeasurement):
         return cls(measured, tree, file.estimate, slopes, deviations, leanings, file.possible)
 
 
-def pruned(measured: Measurement, tree: BinaryTree, possible: Flags | None) -> tuple[Measurement, BinaryTree]:
+def without_zeros(measured: Measurement, tree: BinaryTree, possible: Flags | None) -> tuple[Measurement, BinaryTree]:
     """A measurement of a tree's nodes, and the tree pruned of structural zeros, both over the leaves that are left."""
     if possible is None or not isinstance(measured.queries, Ranges):
         return measured, tree
@@ -245,7 +245,7 @@ def fit_tree(
         unbiased_total,
     )
 
-    asked, left = pruned(measured, tree, possible)
+    asked, left = without_zeros(measured, tree, possible)
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
     counts = counts_by_level(asked, left)
     evidence = Evidence.of(
@@ -254,7 +254,7 @@ def fit_tree(
     posterior = posterior_of(evidence)
     by_squares = total_by_squares(left, counts)
     by_prior = Total(float(posterior.cells.sum()), posterior.total, posterior.total)
-    every = [pruned(one, tree, possible)[0] for one in descents] or [asked]
+    every = [without_zeros(one, tree, possible)[0] for one in descents] or [asked]
     unbiased = mean_total([unbiased_total(one, left, by_squares) for one in every])
     whole, variance = total_of_all(by_prior, by_squares, unbiased)
     cells = posterior.cells + (whole - posterior.cells.sum()) * of_one_row_more(left, posterior.slopes)
