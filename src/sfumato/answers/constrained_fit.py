@@ -2,7 +2,8 @@
 
 The true count of an impossible cell is 0 by the public schema. So its estimate is replaced by 0, and a sum of cells
 errs by the errors of its possible cells alone: weights on impossible cells are taken out before the fit is asked.
-Guaranteed bounds are those of the same sum, for these cells hold nothing in every table.
+Guaranteed bounds are those of the same sum, for these cells hold nothing in every table. A fit that was made with the
+zeros (`KnowsZeros`) needs nothing of this.
 
 Least-squares fits to queries over several cells (trees, wavelets, optimised strategies) are conditioned on the zeros,
 not cut: with A_p the queries on possible cells alone, (rows, possible), and P the precisions of the answers y,
@@ -42,10 +43,12 @@ from sfumato.answers.fit import (
     FitReader,
     Grouped,
     Inside,
+    KnowsZeros,
     LeastSquaresOnly,
     Plain,
     Sets,
     Unbiased,
+    summed,
 )
 from sfumato.answers.noise_sum import Ends, Find
 from sfumato.arrays import Codes, Flags, Floats
@@ -103,6 +106,8 @@ def without_impossible(fit: Fit, possible: Flags) -> Fit:
         conditioned = ConditionedFit(cast("Fit", fit), possible)
         if len(possible) <= MOST_CONDITIONED and conditioned.determined:
             return cast("Fit", conditioned)
+    if isinstance(fit, KnowsZeros):
+        return cast("Fit", KnowingFit(cast("Fit", fit), possible))
     return cast("Fit", PossibleFit(fit, possible))
 
 
@@ -150,6 +155,50 @@ class PossibleFit(_WithZeros):
         return self.fit.errors_by_group(
             replace(asked, place=asked.place[kept], group=asked.group[kept], weights=asked.weights[kept], whole=whole)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class KnowingFit(PossibleFit):
+    """Fit that was made with structural zeros, and is asked for sums as they are: it leaves these out itself.
+
+    Sums of no other cells are set to 0 here, so that not even rounding remains of them.
+    """
+
+    def errors(self, columns: Floats) -> Errors:
+        return _of_some(self.fit.errors(columns), np.asarray(columns[self.possible].any(axis=0)))
+
+    def errors_by_group(self, asked: Grouped) -> Sequence[Errors] | None:
+        by_group = self.fit.errors_by_group(asked) if isinstance(self.fit, ByGroup) else None
+        if by_group is None:
+            return None
+        kept = self.possible[asked.place]
+        some = summed(asked.group[kept], np.abs(asked.weights[kept]), asked.groups) > 0.0
+        if asked.whole is not None:
+            some = some | asked.whole[self.possible].any(axis=0)
+        return [_of_some(errors, each) for errors, each in zip(by_group, some, strict=True)]
+
+    def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
+        find = self.bounds(domain, rows)
+
+        def possible(low: Floats, high: Floats, tail: float) -> Ends:
+            some = (low * self.possible).any() or (high * self.possible).any()
+            return find(low, high, tail) if some else Ends(0.0, 0.0)
+
+        return possible
+
+    def measured_inside(self, within: Sets) -> Inside | None:
+        """Measurements, with the rows that count possible cells of a set alone."""
+        return self.fit.measured_inside(within | ~self.possible[:, None])
+
+
+def _of_some(errors: Errors, some: Flags) -> Errors:
+    """Errors of which those of sums without a flag are 0; some: (sums,)."""
+    if some.all():
+        return errors
+    both = np.outer(some, some)
+    drawn = None if errors.drawn is None else errors.drawn * both
+    weights, model = errors.weights * some, errors.model * both
+    return replace(errors, weights=weights, model=model, unknown=errors.unknown & some, drawn=drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,11 +318,8 @@ class _FactFit(AroundFit):
     def errors(self, columns: Floats) -> Errors:
         left = self._less(columns)
         errors, unsure = self.fit.errors(left), left.any(axis=0)
-        if unsure.all():
-            return errors
         # An error that was measured by kind of question is one of nothing, too; what facts tell has none.
-        between = errors.model * np.outer(unsure, unsure)
-        return replace(errors, weights=errors.weights * unsure, model=between, unknown=errors.unknown & unsure)
+        return _of_some(errors, np.asarray(unsure))
 
     def _less(self, columns: Floats) -> Floats:
         """Weights after projection on the facts: q - A K'q, (cells, sums)."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.answers.noise_sum import ANYTHING, NONE, Ends, Find, reach
-from sfumato.arrays import Codes, Floats, Whole
+from sfumato.arrays import Codes, Flags, Floats, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -126,13 +126,15 @@ class FitReader:
 
     kept: the estimate, (cells,), or None where it is solved for. arrays: as `record` returned them, of unchecked length
     and content. measurements: constructors that take the number of columns (cells or buckets) to check against, or None
-    for a measurement that no estimate depends on.
+    for a measurement that no estimate depends on. possible: flags of the cells that are no structural zeros, (cells,);
+    None where there are none.
     """
 
     domain: Domain
     kept: Floats | None
     arrays: Arrays
     measurements: list[Callable[[int | None], Measurement]]
+    possible: Flags | None = None
 
     @property
     def estimate(self) -> Floats:
@@ -214,6 +216,10 @@ class ByModel(Plain):
 
 class LeastSquaresOnly(Unbiased):
     """Mark of a fit that is least squares on its one measurement: structural zeros can be conditions of it."""
+
+
+class KnowsZeros:
+    """Mark of a fit made with structural zeros: in these its estimate is 0, and errors of sums leave them out."""
 
 
 class TotalByNoise:

@@ -6,6 +6,9 @@ rounds down to, for j = 1, 2, ...: as even as can be; where its values are in gr
 the boundary nearest to the middle. Nodes of a level that cover the same values of the attribute which is cut there
 form a *slice*: if attributes are independent, all nodes of a slice divide alike.
 
+A tree is pruned where cells are known to be empty: nodes of such cells alone are left out, and a node whose other
+half is left out is not cut there.
+
 Blocks of neighbouring cells: products of runs along every axis.
 """
 
@@ -13,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import prod
 from typing import Self
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Flags
 from sfumato.domain import Domain
 from sfumato.domain.grid import Partition
 from sfumato.frozen import dataclass
@@ -85,9 +89,18 @@ class BinaryTree:
         """Parents of some nodes of a level."""
         return self._parents[level - 1][some]
 
+    def pruned(self, possible: Flags) -> Pruned:
+        """The tree without nodes that hold no possible cell. possible: (cells,).
+
+        >>> tree = BinaryTree.line(4).pruned(np.array([True, False, False, True])).tree
+        >>> tree.order.tolist(), [len(begins) - 1 for begins in tree.begins]
+        ([0, 3], [1, 2, 2])
+        """
+        return _pruned(self, possible.tobytes())
+
     @cached_property
     def grids(self) -> tuple[Codes, ...]:
-        """Node numbers of each level but the last, a row for each slice."""
+        """Node numbers of each level but the last, a row for each slice; -1 where a node was pruned."""
         return tuple(map(self._grid, range(self.height)))
 
     def _grid(self, level: int) -> Codes:
@@ -100,6 +113,37 @@ class BinaryTree:
     @cached_property
     def _parents(self) -> tuple[Codes, ...]:
         return tuple(np.repeat(np.arange(len(halves) - 1), np.diff(halves)) for halves in self.halves)
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """A pruned tree. nodes: their numbers in the whole tree, by level.
+
+    before: number of possible cells before each place of the whole tree, and in all, (cells + 1,).
+    """
+
+    tree: BinaryTree
+    nodes: tuple[Codes, ...]
+    before: Codes
+
+
+@lru_cache(maxsize=4)
+def _pruned(whole: BinaryTree, possible: bytes) -> Pruned:
+    inside = np.frombuffer(possible, dtype=np.bool_)[whole.order]
+    before = np.concatenate([[0], np.cumsum(inside)])
+    kept = [np.flatnonzero(np.diff(before[begins])) for begins in whole.begins]
+    begins = [np.append(before[level[nodes]], before[-1]) for level, nodes in zip(whole.begins, kept, strict=True)]
+    halves, slices, grids = list[Codes](), list[Codes | None](), list[Codes]()
+    for level, (nodes, below) in enumerate(pairwise(kept)):
+        numbers = np.full(whole.nodes(level), -1)
+        numbers[nodes] = np.arange(len(nodes))
+        halves.append(np.searchsorted(below, np.append(whole.halves[level][nodes], whole.nodes(level + 1))))
+        of_nodes = whole.slices[level]
+        slices.append(None if of_nodes is None else of_nodes[nodes])
+        grids.append(numbers[whole.grids[level]])
+    tree = BinaryTree(whole.order[inside], tuple(begins), tuple(halves), tuple(slices))
+    vars(tree)["grids"] = tuple(grids)
+    return Pruned(tree, tuple(kept), before)
 
 
 @lru_cache(maxsize=4)  # a million cells take some 50 MB

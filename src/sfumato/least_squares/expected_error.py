@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Flags, Floats
 from sfumato.errors import QueryError
 from sfumato.least_squares.base import EachCell, LeastSquares
 from sfumato.least_squares.closed_forms import least_squares
@@ -30,8 +30,10 @@ RESIDUAL = 1e-6  # relative, at which a solution by iteration is good enough for
 MOST_ROUNDS = 650
 
 
-def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Floats:
+def expected_errors(strategy: Strategy, workload: Workload, pure: bool, possible: Flags | None = None) -> Floats:
     """Root mean squared error of each block at epsilon = 1 (rho = 1/2 unless pure), one row per person, (blocks,).
+
+    possible: flags of the cells that are no structural zeros, to which the fit is conditioned, (cells,); None: all.
 
     >>> from sfumato.queries import AllRanges, Identity
     >>> expected_errors(Strategy(Identity(2)), Workload(("ranges",), (AllRanges(2),)), True).round(4).tolist()
@@ -40,6 +42,8 @@ def expected_errors(strategy: Strategy, workload: Workload, pure: bool) -> Float
     if (columns := strategy.queries.columns) != workload.columns:
         raise QueryError(f"the strategy spans {columns} cells and the workload {workload.columns}; use one domain")
     noise = 2.0 * float(strategy.load(1)) ** 2 if pure else float(strategy.load(2))
+    if possible is not None:
+        return np.sqrt(noise * np.array(_mean_squares_given_zeros(strategy, workload.blocks, possible)))
     return np.sqrt(noise * np.array(_mean_squares(strategy, workload.blocks)))
 
 
@@ -71,6 +75,18 @@ def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
         fit = fit.roughly(RESIDUAL, MOST_ROUNDS)
     shared: list[dict[object, Gram]] = [{} for _ in fit.sizes or (weighted.columns,)]
     return [_mean_square(fit, block, shared) for block in blocks]
+
+
+def _mean_squares_given_zeros(strategy: Strategy, blocks: Sequence[Queries], possible: Flags) -> list[float]:
+    """Mean squared error of each block, trace(W_p (A_p^T P A_p)^-1 W_p^T) / rows, with the possible cells' columns."""
+    weighted, some = strategy.weighted, np.ix_(possible, possible)
+    if type(weighted) is Identity:
+        return [float(block.column_squares()[possible].sum()) / block.rows for block in blocks]
+    try:
+        inverse = np.linalg.inv(weighted.gram().astype(np.float64)[some])
+    except np.linalg.LinAlgError:
+        return [np.inf] * len(blocks)
+    return [float((inverse * block.gram()[some]).sum()) / block.rows for block in blocks]
 
 
 def _squares_in(block: Queries) -> float:

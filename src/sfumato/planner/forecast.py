@@ -151,7 +151,7 @@ def share_of_full(schema: Schema, budget: Budget) -> tuple[float, float, float]:
     if schema.expected_rows is None:
         return float(np.exp(np.log(GAINS_OF_FEW).mean())), float(np.exp(gains.min())), float(np.exp(gains.max()))
     noise = max(noise_of_one_query(schema, budget), 1e-9) / sqrt(2.0)
-    fullness = max(1, schema.expected_rows) / schema.domain.size / noise
+    fullness = max(1, schema.expected_rows) / schema.possible_cells / noise
     share = float(np.exp(np.interp(np.log(fullness), np.log(FULLNESS), gains)))
     return share, share, share
 

@@ -109,7 +109,7 @@ def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
 
 def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
     """Root mean square error of every block, (blocks,), from the exact variance of each query."""
-    (count, *_) = linear_stand_in(schema, budget, strategy).fits
+    (count, *_) = linear_stand_in(schema, budget, strategy).shown
     written = np.concatenate([np.asarray(block.dense(), dtype=np.float64) for block in blocks])
     errors = count.errors(written.T)
     squares = (errors.weights**2 * errors.design.variances[:, None]).sum(axis=0)
@@ -125,7 +125,7 @@ def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks
     share = budget.split(*schema.weights.values())[0]
     whole = whole_noise(strategy, share, schema.most_of_a_unit)
     workload = Workload(tuple(str(place) for place in range(len(blocks))), tuple(blocks))
-    at_one = expected_errors(strategy, workload, budget.is_pure)
+    at_one = expected_errors(strategy, workload, budget.is_pure, schema.possible)
     # Those are for continuous noise at epsilon 1, with l1 / weight (or l2 / weight). A budget stretches it, and whole
     # numbers shrink it a little: by one factor if all rows have the same noise, on average otherwise.
     if isinstance(whole, Laplace):

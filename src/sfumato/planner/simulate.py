@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Flags, Floats
 from sfumato.domain import Domain
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
@@ -43,13 +43,16 @@ ROWS_PER_CELL = 10  # guessed where a schema states no expected_rows
 FEW = 30.0  # rows in a cell up to which its scatter is Poisson to the letter, and nearly normal beyond
 
 
-def prior_tables(sizes: tuple[int, ...], rows: int) -> dict[str, Counts]:
+def prior_tables(sizes: tuple[int, ...], rows: int, possible: Flags | None = None) -> dict[str, Counts]:
     """Synthetic counts, (cells,) row-major, for each shape, with about `rows` rows.
+
+    possible: flags of the cells that are no structural zeros, (cells,); None: all.
 
     >>> {name: table.shape for name, table in prior_tables((4, 2), 100).items()}["smooth"]
     (8,)
     """
-    made = {name: shape(sizes).reshape(-1) for name, shape in SHAPES.items()}
+    there = 1.0 if possible is None else possible
+    made = {name: shape(sizes).reshape(-1) * there for name, shape in SHAPES.items()}
     return {name: _scattered(rows * one / one.sum(), place) for place, (name, one) in enumerate(made.items())}
 
 
@@ -241,10 +244,10 @@ def try_out(
     """
     plain = schema.model_copy(update={"measures": {}})
     share = budget.split(*schema.weights.values())[0]
-    rows = schema.expected_rows or round(ROWS_PER_CELL * schema.usual_weight * schema.domain.size)
+    rows = schema.expected_rows or round(ROWS_PER_CELL * schema.usual_weight * schema.possible_cells)
     by_shape: dict[str, tuple[Trial, ...]] = {}
     work, done = runs * mechanism.forecast.work(plain, workload, share, rows), 0
-    for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows).items()):
+    for number, (shape, table) in enumerate(prior_tables(schema.domain.shape, rows, schema.possible).items()):
         if shapes and shape not in shapes:
             continue
         if most is not None and done > most:

@@ -376,7 +376,9 @@ def _fused_trees(fits: Sequence[MeasuredTree]) -> MeasuredTree:
     descents, tree = [_tree(fit).measurement for fit in fits], _tree(fits[0]).tree
     ranges = [one.queries for one in descents if isinstance(one.queries, Ranges)]
     lows, highs = (np.concatenate([getattr(each, end) for each in ranges]) for end in ("lows", "highs"))
-    fused = fit_tree(as_one(descents, Ranges(len(tree.order), lows, highs)), tree, descents=descents)
+    possible = fits[0].possible
+    together = as_one(descents, Ranges(len(tree.order), lows, highs))
+    fused = fit_tree(together, tree, descents=descents, possible=possible)
     brought = Brought(fused)
     along = [fit.steadied for fit in fits if fit.steadied is not None]
     if along:
@@ -389,7 +391,8 @@ def _fused_trees(fits: Sequence[MeasuredTree]) -> MeasuredTree:
         brought = Brought(*steadied(fused, first, counts))
     weights = np.array([1.0 / float(one.design.sizes[0]) for one in descents])
     scales = mean_scales([fit.scales for fit in fits], weights / weights.sum())
-    return MeasuredTree.of_brought(brought, fits[0].domain, scales, tuple(one for fit in fits for one in fit.misfits))
+    misfits = tuple(one for fit in fits for one in fit.misfits)
+    return MeasuredTree.of_brought(brought, fits[0].domain, scales, misfits, possible)
 
 
 def _repeated(measured: Sequence[Measurement]) -> Measurement:

@@ -28,6 +28,7 @@ from pydantic import (
     field_validator,
 )
 
+from sfumato.arrays import Flags
 from sfumato.domain import Domain, refuse_too_many_values
 from sfumato.domain.structural import Structure
 from sfumato.errors import OldWordWarning, SchemaError
@@ -283,6 +284,16 @@ class Schema(Declared):
     def structure(self) -> Structure | None:
         """Combinations of cells that no row can have, as `impossible` and `follows` state; None where neither does."""
         return structure_of(self) if self.impossible or self.follows else None
+
+    @property
+    def possible(self) -> Flags | None:
+        """Flags of the cells that rows can be in, (cells,), to be laid out; None where no rule leaves any out."""
+        return None if self.structure is None else self.structure.whole
+
+    @property
+    def possible_cells(self) -> int:
+        """Number of cells that rows can be in, where all are laid out."""
+        return self.domain.size if self.structure is None else int(self.structure.whole.sum())
 
     @cached_property
     def known(self) -> tuple[Fact, ...]:

@@ -155,7 +155,7 @@ def test_noisy_tables_themselves_are_refused(margins):
         margins.query("SELECT COUNT(*) FROM t", unbiased=True)
 
 
-@pytest.mark.parametrize("name", ["sfumato", "hierarchical", "dawa", "sparse-cells", "residual", "mwem", "quantiles"])
+@pytest.mark.parametrize("name", ["hierarchical", "kdtree", "ispe", "sparse-cells", "residual", "spine", "quantiles"])
 def test_a_model_that_cannot_respect_them_says_so(name):
     with pytest.raises(MechanismError, match="cannot respect `impossible`"):
         find_mechanism(name).check(SCHEMA)

@@ -16,18 +16,20 @@ contrasts, and C the covariance that the fit claimed before:
     variance(q) = |D H a|^2 + (q - L a)' C (q - L a)
 
 A range made of whole blocks carries the first term alone; another range carries besides what the fit claims of the
-cells by which it departs from whole blocks. Own method.
+cells by which it departs from whole blocks. Blocks of structural zeros alone hold no row: the moves and their posterior
+covariance, without the constant contrast, are conditioned on being 0 there. Own method.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from sfumato.answers.fit import Arrays, FitReader, Grouped, keep_in_parts, summed
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -42,10 +44,14 @@ Cut = tuple[tuple[int, int], ...]  # attributes, and into how many runs of value
 
 @dataclass(frozen=True)
 class Blocks:
-    """Coarse grid: the product of runs of values of some attributes. cut: (attribute, number of runs) of each."""
+    """Coarse grid: the product of runs of values of some attributes. cut: (attribute, number of runs) of each.
+
+    possible: flags of the cells that are no structural zeros, (cells,); None where there are none.
+    """
 
     domain: Domain
     cut: Cut
+    possible: Flags | None = None
 
     def __post_init__(self) -> None:
         shape, axes = self.domain.shape, [axis for axis, _ in self.cut]
@@ -71,6 +77,13 @@ class Blocks:
         return labels
 
     @cached_property
+    def empty(self) -> Flags:
+        """Flags of the blocks of structural zeros alone, (B,)."""
+        if self.possible is None:
+            return np.zeros(self.number, dtype=np.bool_)
+        return np.asarray(np.bincount(self.labels, self.possible, self.number) == 0.0)
+
+    @cached_property
     def basis(self) -> tuple[Floats, Codes]:
         """Orthonormal Haar basis of the blocks (contrasts, B), and levels of contrasts (contrasts, attributes)."""
         rows: Floats = np.ones((1, 1))
@@ -85,9 +98,10 @@ class Blocks:
         """Share of each cell in its block's estimated rows, (cells,); even shares in a block without rows."""
         rows = np.maximum(estimate, 0.0)
         sums = np.bincount(self.labels, rows, self.number)
-        even = 1.0 / np.bincount(self.labels, minlength=self.number)
+        there = np.ones(len(rows)) if self.possible is None else self.possible
+        even = there / np.maximum(np.bincount(self.labels, there, self.number), 1.0)[self.labels]
         held = sums > 0.0
-        return np.asarray(np.where(held[self.labels], rows / np.where(held, sums, 1.0)[self.labels], even[self.labels]))
+        return np.asarray(np.where(held[self.labels], rows / np.where(held, sums, 1.0)[self.labels], even))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +144,12 @@ class BlockCounts:
         for here, weights in zip(scales, sizes, strict=True):
             mean[here], variance, _ = posterior(off[here], claimed[here], noise, weights)
             left[here] = WIDER**2 * variance
+        result = cls(blocks, fit, steadied, measured, left)
         moves = blocks.basis[0].T @ mean
+        moves -= result._gain @ moves[blocks.empty]
         moved = fit.moved(fit.estimate + blocks.shares(fit.estimate) * moves[blocks.labels])
         along = None if steadied is None else steadied.around(moved)
-        result = cls(blocks, moved, along, measured, left)
+        result = replace(result, fit=moved, steadied=along)
         vars(result)["with_cells"] = before.with_cells  # covariances stay as they were when an estimate moves
         return moved, along, result
 
@@ -141,7 +157,20 @@ class BlockCounts:
     def gaps(self) -> Floats:
         """Haar contrasts of measured less estimated block counts, (B,)."""
         estimate = np.bincount(self.blocks.labels, self.fit.estimate, self.blocks.number)
-        return np.asarray(self.blocks.basis[0] @ (self.measured.answers - estimate))
+        gaps = np.where(self.blocks.empty, 0.0, self.measured.answers - estimate)
+        return np.asarray(self.blocks.basis[0] @ gaps)
+
+    @cached_property
+    def _gain(self) -> Floats:
+        """Regression S_e (S_ee)^+ of the blocks' moves on those of blocks of structural zeros alone, (B, empty)."""
+        between = self._contrasts[:, self.blocks.empty]
+        return np.asarray(between @ np.linalg.pinv(between[self.blocks.empty], hermitian=True))
+
+    @property
+    def _contrasts(self) -> Floats:
+        """Covariance S = H'D^2 H of the blocks' moves, without the constant contrast, (B, B)."""
+        basis, levels = self.blocks.basis
+        return np.asarray(basis.T @ ((self.left * levels.any(axis=1))[:, None] * basis))
 
     @property
     def claimed(self) -> Floats:
@@ -181,7 +210,14 @@ class BlockCounts:
 
     def means(self, columns: Floats) -> Floats:
         """Means over each block, weighed by estimated rows, of weights (cells, sums): (B, sums)."""
-        return self._by_block(self._shares[:, None] * columns)
+        return self._filled(self._by_block(self._shares[:, None] * columns))
+
+    def _filled(self, means: Floats) -> Floats:
+        """Means (..., B, sums) with the average one in blocks of structural zeros alone, which then add no contrast."""
+        empty = self.blocks.empty
+        if empty.any():
+            means[..., empty, :] = means[..., ~empty, :].mean(axis=-2, keepdims=True)
+        return means
 
     @cached_property
     def _shares(self) -> Floats:
@@ -193,7 +229,7 @@ class BlockCounts:
         number = self.blocks.number
         label = asked.group * number + self.blocks.labels[asked.place]
         means = summed(label, self._shares[asked.place, None] * asked.weights, asked.groups * number)
-        means = means.reshape(asked.groups, number, asked.sums)
+        means = self._filled(means.reshape(asked.groups, number, asked.sums))
         products = np.empty_like(means)
         for index in range(asked.sums):
             weighed = asked.weights[:, index, None] * self.with_cells[asked.place]
@@ -223,7 +259,11 @@ class BlockCounts:
     def of_means(self, means: Floats) -> Floats:
         """Posterior covariance of block counts, of sums with block means (B, sums): a'H'D^2 H a."""
         contrasts = self.blocks.basis[0] @ means
-        return np.asarray(contrasts.T @ (self.left[:, None] * contrasts))
+        covariance = np.asarray(contrasts.T @ (self.left[:, None] * contrasts))
+        if not self.blocks.empty.any():
+            return covariance
+        known = self._contrasts[self.blocks.empty] @ means
+        return np.asarray(covariance - (means.T @ self._gain) @ known)
 
     def record(self) -> Arrays:
         cut = np.array(self.blocks.cut, dtype=np.int64)
@@ -237,7 +277,7 @@ class BlockCounts:
         numbers, left = file.whole("blocks").tolist(), file.numbers("blocks_left")
         if len(numbers) % 2 or not isinstance(fit, MovedFit):
             raise QueryError("blocks name each of their attributes once")
-        blocks = Blocks(file.domain, tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+        blocks = Blocks(file.domain, tuple(zip(numbers[::2], numbers[1::2], strict=True)), file.possible)
         return cls(blocks, fit, steadied, file.measurement(blocks.number), left)
 
 

@@ -20,6 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sfumato.arrays import Flags
 from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
@@ -116,14 +117,17 @@ def part_for_blocks(domain: Domain, *, seen: bool = False) -> Fraction:
     return FOR_BLOCKS if blocks_of(domain) and len(domain.shape) >= (FEWEST if seen else 2) else Fraction(0)
 
 
-def blocks_of(domain: Domain) -> Blocks | None:
-    """Coarse grid over the longest ordered attributes, at most three; None where blocks would be hardly coarser."""
+def blocks_of(domain: Domain, possible: Flags | None = None) -> Blocks | None:
+    """Coarse grid over the longest ordered attributes, at most three; None where blocks would be hardly coarser.
+
+    possible: flags of the cells that are no structural zeros, (cells,); None: all.
+    """
     able = [index for index, axis in enumerate(domain) if axis.ordered and axis.size >= FEWEST_RUNS]
     axes = sorted(sorted(able, key=lambda index: -domain.shape[index])[:MOST_CUT])
     if not axes:
         return None
     runs = _runs_of_blocks(domain, axes)
-    return Blocks(domain, tuple(sorted(runs.items()))) if min(runs.values()) >= FEWEST_RUNS else None
+    return Blocks(domain, tuple(sorted(runs.items())), possible) if min(runs.values()) >= FEWEST_RUNS else None
 
 
 def blocks_of_all(domain: Domain) -> Blocks | None:
@@ -240,14 +244,14 @@ class Shares:
         most, errors, (margins, all_rows, blocks) = shared_out(budget, *parts)
         return cls(first, known, most, errors, margins, all_rows, blocks)
 
-    def measure(self, curator: Curator) -> Counted:
-        """Measure all first-stage counts."""
+    def measure(self, curator: Curator, possible: Flags | None = None) -> Counted:
+        """Measure all first-stage counts; possible: flags of the cells that are no structural zeros, (cells,)."""
         margins = self.first.measure(curator, self.margins)
         whole = None
         if self.all_rows is not None:
             together = curator.reduce(Partition(curator.domain, np.zeros(curator.domain.size, dtype=np.int64)))
             whole = together.measure(Identity(1), self.all_rows)
-        return Counted(self.first, margins, whole, _blocks(curator, self.blocks))
+        return Counted(self.first, margins, whole, _blocks(curator, self.blocks, possible))
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,16 +279,16 @@ class Counted:
         return Brought(*BlockCounts.brought(moved, along, *self.blocks))
 
 
-def counted_beside_shape(curator: Curator, budget: Budget) -> tuple[Counted, Budget]:
+def counted_beside_shape(curator: Curator, budget: Budget, possible: Flags | None = None) -> tuple[Counted, Budget]:
     """Measure first-stage counts beside a shape learned from queries; return them and the budget left."""
     first = margins_beside_cells(curator.domain, pure=budget.is_pure)
     wanted = first.part, part_for_blocks(curator.domain)
     most, *shares = budget.split(1 - sum(wanted), *(part for part in wanted if part))
     margins, blocks = (shares.pop(0) if part else None for part in wanted)
-    return Counted(first, first.measure(curator, margins), None, _blocks(curator, blocks)), most
+    return Counted(first, first.measure(curator, margins), None, _blocks(curator, blocks, possible)), most
 
 
-def _blocks(curator: Curator, budget: Budget | None) -> tuple[Blocks, Measurement] | None:
+def _blocks(curator: Curator, budget: Budget | None, possible: Flags | None) -> tuple[Blocks, Measurement] | None:
     """Coarse grid and its noisy counts; None without a budget or a grid."""
-    blocks = blocks_of(curator.domain)
+    blocks = blocks_of(curator.domain, possible)
     return None if blocks is None or budget is None else (blocks, measure_blocks(curator, blocks, budget))

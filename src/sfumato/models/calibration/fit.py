@@ -36,6 +36,7 @@ from sfumato.answers.fit import (
     FitReader,
     Grouped,
     Inside,
+    KnowsZeros,
     Sets,
     TotalByNoise,
     keep_in_parts,
@@ -73,22 +74,26 @@ class Questions:
     rows: Floats
 
     @classmethod
-    def of_columns(cls, domain: Domain, columns: Floats, estimate: Floats) -> Questions:
-        """Classify sums by their weights on all cells, (cells, sums); estimate: (cells,)."""
+    def of_columns(cls, domain: Domain, columns: Floats, estimate: Floats, possible: Flags | None = None) -> Questions:
+        """Classify sums by their weights on all cells, (cells, sums); estimate: (cells,).
+
+        possible: flags of the cells that are no structural zeros, which alone are counted, (cells,).
+        """
         sums = columns.shape[1]
         laid_out = (columns != 0.0).reshape(*domain.shape, sums)
         restricted = np.zeros(sums, dtype=np.int64)
         for axis, length in enumerate(domain.shape):
             others = tuple(place for place in range(len(domain.shape)) if place != axis)
             restricted += laid_out.any(axis=others).sum(axis=0) < length
-        size = np.abs(columns)
+        size = np.abs(columns if possible is None else columns * possible[:, None])
         return cls(restricted, *_sizes(size.sum(axis=0), (size**2).sum(axis=0), size.T @ estimate))
 
     @classmethod
-    def of_groups(cls, domain: Domain, asked: Grouped, estimate: Floats) -> Questions:
+    def of_groups(cls, domain: Domain, asked: Grouped, estimate: Floats, possible: Flags | None = None) -> Questions:
         """Classify the sums of every group of a GROUP BY, one group after the other.
 
-        estimate: (cells,). A sum that has weights common to all groups is classified by these alone.
+        estimate, possible: (cells,), see `of_columns`. A sum that has weights common to all groups is classified by
+        these alone.
         """
         restricted = np.zeros((asked.groups, asked.sums), dtype=np.int64)
         for axis, length in zip(domain, domain.shape, strict=True):
@@ -97,14 +102,14 @@ class Questions:
                 touched = asked.weights[:, index] != 0.0
                 pairs = _distinct(asked.group[touched] * length + along[touched], asked.groups * length)
                 restricted[:, index] += np.bincount(pairs // length, minlength=asked.groups) < length
-        size = np.abs(asked.weights)
+        size = np.abs(asked.weights if possible is None else asked.weights * possible[asked.place, None])
         parts = [summed(asked.group, each, asked.groups) for each in (size, size**2)]
         parts.append(summed(asked.group, size * estimate[asked.place, None], asked.groups))
         if asked.whole is not None:
-            common = cls.of_columns(domain, asked.whole, estimate)
+            common = cls.of_columns(domain, asked.whole, estimate, possible)
             everywhere = asked.whole.any(axis=0)
             restricted[:, everywhere] = common.restricted[everywhere]
-            size = np.abs(asked.whole)
+            size = np.abs(asked.whole if possible is None else asked.whole * possible[:, None])
             for part, whole in zip(parts, (size, size**2, size * estimate[:, None]), strict=True):
                 part[:, everywhere] = whole.sum(axis=0)[everywhere]
         return cls(restricted.reshape(-1), *_sizes(*(part.reshape(-1) for part in parts)))
@@ -278,11 +283,12 @@ class Brought:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredFit(ByModel):
+class MeasuredFit(ByModel, KnowsZeros):
     """Fit whose model errors are scaled by measured factors.
 
     inner: the fit. scales: factors by kind of query. misfits: the measurements from which these were estimated.
-    steadied, blocks: one-way marginals and block counts with which the fit was updated, if any.
+    steadied, blocks: one-way marginals and block counts with which the fit was updated, if any. possible: flags of the
+    cells that are no structural zeros, (cells,); None where there are none.
     """
 
     family = "measured"
@@ -294,11 +300,19 @@ class MeasuredFit(ByModel):
     misfits: tuple[Measurement, ...]
     steadied: Steadied | None = None
     blocks: BlockCounts | None = None
+    possible: Flags | None = None
 
     @classmethod
-    def of_brought(cls, brought: Brought, domain: Domain, scales: Scales, misfits: tuple[Measurement, ...]) -> Self:
+    def of_brought(
+        cls,
+        brought: Brought,
+        domain: Domain,
+        scales: Scales,
+        misfits: tuple[Measurement, ...],
+        possible: Flags | None = None,
+    ) -> Self:
         """Calibrated fit from an updated fit and the factors measured for it."""
-        return cls(brought.fit, domain, scales, misfits, brought.along, brought.blocks)
+        return cls(brought.fit, domain, scales, misfits, brought.along, brought.blocks, possible)
 
     @property
     def of(self) -> str:
@@ -342,7 +356,7 @@ class MeasuredFit(ByModel):
         errors = with_total(self.inner, columns)
         products = None if self.steadied is None else self.steadied.model.with_cells.T @ columns
         means = None if self.blocks is None else (self.blocks.means(columns), self.blocks.with_cells.T @ columns)
-        questions = Questions.of_columns(self.domain, columns, self.estimate)
+        questions = Questions.of_columns(self.domain, columns, self.estimate, self.possible)
         return self._scaled(errors, products, means, *self.scales.of(questions, len(self.domain.axes)))
 
     def errors_by_group(self, asked: Grouped) -> list[Errors] | None:
@@ -352,7 +366,7 @@ class MeasuredFit(ByModel):
         by_group = by_group_with_total(self.inner, asked, len(self.estimate))
         if by_group is None:
             return None
-        questions = Questions.of_groups(self.domain, asked, self.estimate)
+        questions = Questions.of_groups(self.domain, asked, self.estimate, self.possible)
         factors, hidden = self.scales.of(questions, len(self.domain.axes))
         products = None if self.steadied is None else self.steadied.products_by_group(asked)
         means = None if self.blocks is None else self.blocks.by_group(asked)
@@ -412,7 +426,7 @@ class MeasuredFit(ByModel):
         """Read the calibration from a file around its inner fit."""
         along = Steadied.read(file, inner)
         blocks = BlockCounts.read(file, inner, along)
-        return cls(inner, file.domain, Scales.read(file), file.others(), along, blocks)
+        return cls(inner, file.domain, Scales.read(file), file.others(), along, blocks, file.possible)
 
 
 # -- file forms, one for each inner model

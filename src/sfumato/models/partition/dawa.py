@@ -7,6 +7,8 @@ Li, Hay, Miklau, "A Data- and Workload-Aware Algorithm for Range Queries Under D
     3  posterior mean of the bucket totals (models/tree), spread evenly over the cells
     4  noisy deviations of quarters of buckets, for the model error; then the error of the result, measured
 
+Structural zeros come last in the order and are a bucket of their own, which is known to be empty and is not measured.
+
 Corrected: noisy deviations are never truncated at zero, which the proof does not survive, so the price of a bucket must
 exceed what noise alone saves, the more the shorter it is. The totals are a posterior mean that lets runs of buckets be
 empty or alike, where the paper takes least squares over a tree made for the workload. A part of the budget measures the
@@ -29,7 +31,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.frozen import dataclass
@@ -43,7 +45,7 @@ from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.fit import MeasuredPartition
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import deviation_in_buckets
-from sfumato.models.partition.fit import PartitionFit
+from sfumato.models.partition.fit import PartitionFit, buckets_with_rows
 from sfumato.models.partition.search import in_quarters, places_along
 from sfumato.models.tree.fit import TreeFit, fit_tree
 from sfumato.queries import Identity, Ranges, Workload
@@ -150,29 +152,46 @@ def dawa(
     assert for_buckets.epsilon is not None  # noqa: S101 (pure epsilon only: the kernel refuses others)
     contributions = curator.charge.contributions
 
-    counted = shares.measure(curator)
+    possible = schema.possible
+    counted = shares.measure(curator, possible)
     order = curve_order(schema.domain)
+    if possible is not None:
+        order = order[np.argsort(~possible[order], kind="stable")]
     scale = 2 * contributions / for_buckets.epsilon
     halvings = reversed(range(schema.domain.size.bit_length()))  # of the longest bucket, for each length
     prices = [(settings.price + halved * settings.per_halving) * scale for halved in halvings]
     labels = curator.best_partition(for_buckets, order=order, price=prices)
 
+    if possible is not None:
+        labels = np.where(possible, labels, labels[possible].max() + 1)
+    some = buckets_with_rows(labels, possible)
+
     sizes = np.bincount(labels)
     buckets = curator.reduce(Partition(schema.domain, labels))
     tree = BinaryTree.line(len(sizes))
-    totals = fit_tree(_measure_tree(buckets, tree, for_totals, settings.levels_apart), tree, sizes)
+    measured = _measure_tree(buckets, tree, for_totals, settings.levels_apart, some)
+    totals = fit_tree(measured, tree, sizes, possible=some)
     brought = counted.bring_all(_with_spread(curator, labels, totals, for_misfit))
     scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known, seen=False)
-    count = MeasuredPartition.of_brought(brought, schema.domain, scales, misfits)
+    count = MeasuredPartition.of_brought(brought, schema.domain, scales, misfits, possible)
 
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 
-def _measure_tree(buckets: Curator, tree: BinaryTree, budget: Budget, apart: int) -> Measurement:
-    """Noisy counts of all buckets and of every 2^apart, 4^apart, ... consecutive ones, with equal shares by level."""
+def _measure_tree(
+    buckets: Curator, tree: BinaryTree, budget: Budget, apart: int, some: Flags | None = None
+) -> Measurement:
+    """Noisy counts of all buckets and of every 2^apart, 4^apart, ... consecutive ones, with equal shares by level.
+
+    some: flags of the buckets that rows can be in, (buckets,), without which nothing is counted; None: all.
+    """
     levels = [level for level in range(tree.height, 0, -apart) if level >= apart // 2] or [tree.height]
     begins = np.concatenate([tree.begins[level][:-1] for level in levels])
     closes = np.concatenate([tree.begins[level][1:] - 1 for level in levels])
+    if some is not None:
+        before = np.append(0, np.cumsum(some))
+        there = before[closes + 1] > before[begins]
+        begins, closes = begins[there], closes[there]
     (share, *_) = budget.evenly(len(levels))
     noise = noise_for(share, buckets.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1))
     assert isinstance(noise, Laplace)  # noqa: S101 (pure epsilon only)
@@ -187,7 +206,7 @@ def _with_spread(curator: Curator, labels: Codes, totals: TreeFit, budget: Budge
     sizes = np.bincount(labels)
     parts, region = in_quarters(labels, places_along(curator.domain))
     shares = np.bincount(parts) / sizes[region]
-    classes = _by_size(sizes)
+    classes = _by_size(sizes if totals.possible is None else sizes * totals.possible)
     targets = np.rint(expected[region] * shares).astype(np.int64)
     reduced = curator.reduce(Partition(curator.domain, parts))
     measured = reduced.measure_misfit(Misfit(Identity(len(region)), targets), budget, classes[region])
@@ -221,11 +240,13 @@ def _by_size(sizes: Codes) -> Codes:
 
 def _deviations(even: PartitionFit) -> Floats:
     """Standard deviation of every bucket's total, (buckets,); interpolated between 256 of them where there are more."""
-    count = len(even.totals.estimate)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, 256)).astype(np.int64))
-    errors = even.totals.errors((np.arange(count)[:, None] == chosen).astype(np.float64))
-    deviations = np.sqrt(np.diagonal(errors.model))
-    return np.asarray(np.interp(np.arange(count), chosen, deviations), dtype=np.float64)
+    totals, every = even.totals, np.arange(len(even.totals.estimate))
+    some = totals.possible if isinstance(totals, TreeFit) else None
+    there = every if some is None else np.flatnonzero(some)
+    chosen = there[np.unique(np.linspace(0, len(there) - 1, min(len(there), 256)).astype(np.int64))]
+    errors = totals.errors((every[:, None] == chosen).astype(np.float64))
+    deviations = np.interp(every, chosen, np.sqrt(np.diagonal(errors.model)))
+    return np.asarray(deviations if some is None else deviations * some, dtype=np.float64)
 
 
 MECHANISM = Mechanism(
@@ -233,6 +254,6 @@ MECHANISM = Mechanism(
     summary="puts alike neighbours into buckets",
     paper="Li, Hay, Miklau 2014",
     run=dawa,
-    holds=Holds(most_cells=MOST_CELLS),
+    holds=Holds(most_cells=MOST_CELLS, zeros=True),
     forecast=Forecast(checks_itself=True, work=per_cell(1024)),
 )

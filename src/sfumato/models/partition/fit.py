@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.answers.fit import Arrays, Errors, FitReader, Grouped, in_buckets, in_parts, keep_in_parts, summed
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
@@ -91,7 +91,8 @@ class PartitionFit(OverBuckets):
         from sfumato.answers.guaranteed_sums import of_fixed_tree, over_buckets
 
         if isinstance(self.totals, TreeFit):
-            return over_buckets(self.labels, of_fixed_tree(self.totals.measurement, self.totals.tree.order))
+            measured, tree = self.totals.pruned
+            return over_buckets(self.labels, of_fixed_tree(measured, tree.order))
         return over_buckets(self.labels, self.totals.guaranteed(domain))
 
     def errors(self, columns: Floats) -> Errors:
@@ -161,11 +162,18 @@ class PartitionFit(OverBuckets):
         estimate = file.numbers("totals")
         measured = file.measurement(len(estimate))
         totals: LinearFit | TreeFit = LinearFit(measured, estimate)
+        labels = file.whole("labels")
         if "slopes" in file.arrays:
             slopes, deviations = file.whole("slopes"), file.numbers("deviations")
-            totals = TreeFit(measured, BinaryTree.line(len(estimate)), estimate, slopes, deviations, np.zeros(0))
+            tree, some = BinaryTree.line(len(estimate)), buckets_with_rows(labels, file.possible)
+            totals = TreeFit(measured, tree, estimate, slopes, deviations, np.zeros(0), some)
         besides = file.others() if over is None else (file.measurement(None),)
-        return cls(file.whole("labels"), totals, file.numbers("spread"), besides, over)
+        return cls(labels, totals, file.numbers("spread"), besides, over)
+
+
+def buckets_with_rows(labels: Codes, possible: Flags | None) -> Flags | None:
+    """Flags of the buckets that hold a cell which is no structural zero, (buckets,); None where there are no zeros."""
+    return None if possible is None else np.asarray(np.bincount(labels, possible) > 0.0)
 
 
 def _roots(variances: Floats, squares: Floats) -> Floats:

@@ -19,13 +19,14 @@ from sfumato.answers.fit import (
     Errors,
     FitReader,
     Grouped,
+    KnowsZeros,
     OfOneMeasurement,
     keep_in_parts,
     squares_by_group,
     summed,
 )
 from sfumato.answers.noise_sum import Ends, Find, lowest
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -39,11 +40,12 @@ CLOSE = 1e-6  # rows, and of a sum: what another machine may round otherwise
 
 
 @dataclass(frozen=True, eq=False)
-class AveragesFit(ByModel, OfOneMeasurement):
+class AveragesFit(ByModel, OfOneMeasurement, KnowsZeros):
     """Cell sums as estimated counts times averages.
 
     measurement: noisy sums of all tables, stacked. sides: sizes of the axes. rows: (cells,), estimated counts. unit:
     the most that a row adds, in steps of the statistic. effects: variance components, in that unit. estimate: (cells,).
+    possible: flags of the cells that are no structural zeros, (cells,); None where there are none.
     """
 
     family = "averages"
@@ -55,6 +57,7 @@ class AveragesFit(ByModel, OfOneMeasurement):
     unit: int
     effects: Effects
     estimate: Floats
+    possible: Flags | None = None
 
     def __post_init__(self) -> None:
         keep_in_parts(self, "rows", "estimate")
@@ -67,11 +70,17 @@ class AveragesFit(ByModel, OfOneMeasurement):
 
     @classmethod
     def fitted(
-        cls, measurement: Measurement, sides: tuple[int, ...], rows: Floats, unit: int, effects: Effects
+        cls,
+        measurement: Measurement,
+        sides: tuple[int, ...],
+        rows: Floats,
+        unit: int,
+        effects: Effects,
+        possible: Flags | None = None,
     ) -> AveragesFit:
         """Fit with the posterior mean of all cells as estimate."""
         kept = _with_numbers(effects.tables, _kept(effects))
-        empty = cls(measurement, sides, rows, unit, kept, np.zeros(len(rows)))
+        empty = cls(measurement, sides, rows, unit, kept, np.zeros(len(rows)), possible)
         return replace(empty, estimate=empty.posterior.estimate * unit)
 
     @cached_property
@@ -82,7 +91,8 @@ class AveragesFit(ByModel, OfOneMeasurement):
     @cached_property
     def posterior(self) -> Posterior:
         """Posterior of all cell sums, in units of the most that a row adds."""
-        return Posterior(self.rows, self.effects, seen_in(self.measurement, self.sides, self.unit))
+        seen = seen_in(self.measurement, self.sides, self.unit)
+        return Posterior(self.rows, self.effects, seen, self.possible)
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         return super().guaranteed(domain) if rows is None else of_sums(self, domain, rows)
@@ -150,7 +160,8 @@ class AveragesFit(ByModel, OfOneMeasurement):
         if len(parts) != tables * len(sides):
             raise QueryError("averages have a number of parts for every axis of every table")
         each = tuple(Table(sides, tuple(map(int, one))) for one in parts.reshape(tables, len(sides)))
-        fit = cls(measured, sides, rows, int(unit[0]), _with_numbers(each, variances), file.estimate)
+        effects = _with_numbers(each, variances)
+        fit = cls(measured, sides, rows, int(unit[0]), effects, file.estimate, file.possible)
         follows = fit.posterior.estimate * fit.unit
         if not np.allclose(follows, fit.estimate, rtol=CLOSE, atol=CLOSE * fit.unit + 1.0 / PARTS):
             raise QueryError("sums are to follow from what was measured of them")

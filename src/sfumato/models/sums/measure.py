@@ -248,7 +248,7 @@ def sums_by_region(
         for measurement in map(_together, zip(*map(with_missing, measured), strict=True)):
             unit = units[measurement.of]
             effects = learned(rows, expected(tables, besides), seen_in(measurement, domain.shape, unit))
-            fits.append(AveragesFit.fitted(measurement, domain.shape, rows, unit, effects))
+            fits.append(AveragesFit.fitted(measurement, domain.shape, rows, unit, effects, schema.possible))
     return tuple(fits)
 
 

@@ -28,7 +28,7 @@ from math import inf, prod, sqrt
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -213,11 +213,16 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Posterior of cell sums, given counts (cells,), variance components and measured tables."""
+    """Posterior of cell sums, given counts (cells,), variance components and measured tables.
+
+    possible: flags of the cells that are no structural zeros, (cells,); None where there are none. The others' counts
+    are 0, and their sums are known to be.
+    """
 
     counts: Floats
     effects: Effects
     seen: tuple[Seen, ...]
+    possible: Flags | None = None
 
     @cached_property
     def estimate(self) -> Floats:
@@ -271,7 +276,8 @@ class Posterior:
     @cached_property
     def _own(self) -> Floats:
         """Residual variance w, (cells,)."""
-        return self.effects.own(self.counts)
+        own = self.effects.own(self.counts)
+        return own if self.possible is None else own * self.possible
 
     @cached_property
     def _cells(self) -> tuple[float, Floats]:

@@ -15,7 +15,7 @@ that a million cells take no longer than drawing their noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from itertools import pairwise
@@ -156,13 +156,14 @@ class Planned:
     left: Codes
     jumps: Codes
 
-    def ranges(self, tree: BinaryTree) -> Ranges:
-        """Nodes as ranges of the leaves in tree order."""
+    def ranges(self, tree: BinaryTree, nodes: Sequence[Codes] | None = None) -> Ranges:
+        """Nodes as ranges of the leaves in tree order; nodes: by level, of a pruned tree, their numbers in this one."""
         ends = [np.empty(len(self.numbers), dtype=np.int64) for _ in range(2)]
         for level in _levels_in(self.levels):
             here = self.levels == level
+            numbers = self.numbers[here] if nodes is None else nodes[level][self.numbers[here]]
             for side in (0, 1):
-                ends[side][here] = tree.begins[level][self.numbers[here] + side]
+                ends[side][here] = tree.begins[level][numbers + side]
         return Ranges(len(tree.order), ends[0], ends[1] - 1)
 
     def answered(self, answers: Codes, variances: Floats) -> Frontier:

@@ -12,6 +12,9 @@ tree and down again).
 
 The total is estimated by itself, and leaves are moved to it along the slopes (observation.py).
 
+Structural zeros. The posterior is that of the tree pruned of leaves that hold no row. Put back, such a leaf has the
+estimate 0: its node gives all of its rows to the other half, slope 0 or 1 and deviation 0, and so errs by nothing.
+
 Confidence bounds for sums of cells from adaptive counts of a tree, valid for every rule of descent.
 
 The noise of a count decides what is measured next, so that, given what was measured, noises are not centred: a node
@@ -77,6 +80,7 @@ class TreeFit(ByModel, OfOneMeasurement):
     slopes: of every inner node, level by level from the root, in whole multiples of 1 / FINE, (inner,).
     deviations: of the total, then of each inner node's split, (inner + 1,).
     leanings: loadings on the slice effects, (inner,); empty where there are none.
+    possible: flags of the leaves that are no structural zeros, (leaves,); None where all may hold rows.
     """
 
     family = "tree"
@@ -88,6 +92,7 @@ class TreeFit(ByModel, OfOneMeasurement):
     slopes: Codes
     deviations: Floats
     leanings: Floats
+    possible: Flags | None = None
 
     def __post_init__(self) -> None:
         leaves, inner = len(self.estimate), inner_nodes(self.tree)
@@ -106,7 +111,13 @@ class TreeFit(ByModel, OfOneMeasurement):
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         """Confidence bounds that hold for every table."""
 
-        return Descent.of(self.measurement, self.tree.order).ends
+        measured, tree = self.pruned
+        return Descent.of(measured, tree.order).ends
+
+    @property
+    def pruned(self) -> tuple[Measurement, BinaryTree]:
+        """The measurement, and the tree pruned of structural zeros, over the leaves that are left."""
+        return without_zeros(self.measurement, self.tree, self.possible)
 
     def measured_inside(self, within: Sets) -> Inside | None:
         """Measured nodes that lie within each set of cells; within: (cells, sets)."""
@@ -160,7 +171,10 @@ class TreeFit(ByModel, OfOneMeasurement):
         position = np.empty_like(self.tree.order)
         position[self.tree.order] = np.arange(len(position))
         asked, none = asked.moved(position), np.zeros_like(self.leanings)
-        by_data = split_variances(self.tree, counts_by_level(self.measurement, self.tree))
+        measured, tree = self.pruned
+        by_data = split_variances(tree, counts_by_level(measured, tree))
+        if self.possible is not None:
+            by_data = _put_back(by_data, self.tree, self.possible, ends=(inf, inf))
         shares = np.minimum(1.0, self.deviations[1:] ** 2 / by_data)
         slopes, deviations = self.slopes / FINE, np.append(0.0, self.deviations[1:])
         drawn = tree_covariances(self.tree, slopes, np.append(0.0, np.sqrt(shares)) * deviations, none, asked)
@@ -191,16 +205,33 @@ class TreeFit(ByModel, OfOneMeasurement):
         if type(measured.queries) is not Ranges:
             raise QueryError("a tree is measured by ranges of its leaves")
         slopes, deviations, leanings = file.whole("slopes"), file.numbers("deviations"), file.numbers("leanings")
-        return cls(measured, BinaryTree.over(file.domain), file.estimate, slopes, deviations, leanings)
+        tree = BinaryTree.over(file.domain)
+        return cls(measured, tree, file.estimate, slopes, deviations, leanings, file.possible)
+
+
+def without_zeros(measured: Measurement, tree: BinaryTree, possible: Flags | None) -> tuple[Measurement, BinaryTree]:
+    """A measurement of a tree's nodes, and the tree pruned of structural zeros, both over the leaves that are left."""
+    if possible is None or not isinstance(measured.queries, Ranges):
+        return measured, tree
+    found = tree.pruned(possible)
+    lows, ends = found.before[measured.queries.lows], found.before[measured.queries.highs + 1]
+    if (ends <= lows).any():
+        raise QueryError("a region was measured that no row can be in")
+    return replace(measured, queries=Ranges(len(found.tree.order), lows, ends - 1)), found.tree
 
 
 def fit_tree(
-    measured: Measurement, tree: BinaryTree, sizes: Codes | None = None, descents: Sequence[Measurement] = ()
+    measured: Measurement,
+    tree: BinaryTree,
+    sizes: Codes | None = None,
+    descents: Sequence[Measurement] = (),
+    possible: Flags | None = None,
 ) -> TreeFit:
     """Posterior of the leaves of a tree from noisy counts of its nodes (ranges of leaves in tree order).
 
     The total is that of `total_of_all`, and the leaves are adjusted to it. sizes: number of cells of each leaf,
-    (leaves,); None: one each. descents: those that `measured` is made of, where there are several.
+    (leaves,); None: one each. descents: those that `measured` is made of, where there are several. possible: flags of
+    the leaves that are no structural zeros, (leaves,); None: all.
     """
     from sfumato.models.tree.messages import posterior_of
     from sfumato.models.tree.observation import (
@@ -214,21 +245,47 @@ def fit_tree(
         unbiased_total,
     )
 
+    asked, left = without_zeros(measured, tree, possible)
     along = np.ones(len(tree.order), dtype=np.int64) if sizes is None else sizes
-    counts = counts_by_level(measured, tree)
-    posterior = posterior_of(Evidence.of(tree, along, counts.answers, counts.scales, laplace=counts.laplace))
-    by_squares = total_by_squares(tree, counts)
+    counts = counts_by_level(asked, left)
+    evidence = Evidence.of(
+        left, along if possible is None else along[left.order], counts.answers, counts.scales, laplace=counts.laplace
+    )
+    posterior = posterior_of(evidence)
+    by_squares = total_by_squares(left, counts)
     by_prior = Total(float(posterior.cells.sum()), posterior.total, posterior.total)
-    unbiased = mean_total([unbiased_total(one, tree, by_squares) for one in descents or [measured]])
+    every = [without_zeros(one, tree, possible)[0] for one in descents] or [asked]
+    unbiased = mean_total([unbiased_total(one, left, by_squares) for one in every])
     whole, variance = total_of_all(by_prior, by_squares, unbiased)
-    cells = posterior.cells + (whole - posterior.cells.sum()) * of_one_row_more(tree, posterior.slopes)
-    estimate = np.empty(len(along))
-    estimate[tree.order] = cells
-    slopes = np.concatenate([*posterior.slopes, np.zeros(0)])
-    deviations = np.sqrt(np.concatenate([np.array([variance]), *posterior.variances]))
-    leanings = np.concatenate([*posterior.leanings, np.zeros(0)]) if has_slices(tree) else np.zeros(0)
+    cells = posterior.cells + (whole - posterior.cells.sum()) * of_one_row_more(left, posterior.slopes)
+    estimate = np.zeros(len(along))
+    estimate[left.order] = cells
+    slopes, variances, leanings = (
+        np.concatenate([*each, np.zeros(0)]) for each in (posterior.slopes, posterior.variances, posterior.leanings)
+    )
+    if possible is not None:
+        slopes = _put_back(slopes, tree, possible, ends=(1.0, 0.0))
+        variances, leanings = (_put_back(each, tree, possible) for each in (variances, leanings))
+    deviations = np.sqrt(np.append(variance, variances))
     kept = np.rint(np.clip(slopes * FINE, -STEEPEST, STEEPEST)).astype(np.int64)
-    return TreeFit(measured, tree, estimate, kept, deviations, leanings)
+    return TreeFit(measured, tree, estimate, kept, deviations, leanings if has_slices(tree) else np.zeros(0), possible)
+
+
+def _put_back(values: Floats, tree: BinaryTree, possible: Flags, ends: tuple[float, float] = (0.0, 0.0)) -> Floats:
+    """Values of the inner nodes of a pruned tree, put back into the whole one, (inner,).
+
+    ends: the value of a node that has its first half alone, or its second; and, as of the second, of one left out.
+    """
+    found, result, start = tree.pruned(possible), list[Floats](), 0
+    for level in range(tree.height):
+        nodes, below = found.nodes[level], found.nodes[level + 1]
+        own, start = values[start : start + len(nodes)], start + len(nodes)
+        first = below[found.tree.halves[level][:-1]] == tree.halves[level][nodes]
+        both = np.diff(found.tree.halves[level]) == 2
+        here = np.full(tree.nodes(level), ends[1])
+        here[nodes] = np.where(both, own, np.where(first, *ends))
+        result.append(here)
+    return np.concatenate([*result, np.zeros(0)])
 
 
 def inner_nodes(tree: BinaryTree) -> int:

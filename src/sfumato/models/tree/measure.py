@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Flags
 from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree, nodes_over
 from sfumato.kernel.budget import Budget
@@ -45,18 +45,22 @@ def sfumato(curator: Curator, schema: Schema, budget: Budget, workload: Workload
     from sfumato.models.sums.measure import sums_by_region  # not loaded to choose a mechanism
 
     for_count, *for_measures = budget.split(*schema.weights.values())
-    count = measured_tree(curator, for_count, workload or default_workload(schema.domain))
+    count = measured_tree(curator, for_count, workload or default_workload(schema.domain), schema.possible)
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 
-def measured_tree(curator: Curator, budget: Budget, workload: Workload) -> MeasuredTree:
-    """Fit the tree, update it with one-way marginals where these pay (GLS), and measure its error privately."""
+def measured_tree(curator: Curator, budget: Budget, workload: Workload, possible: Flags | None = None) -> MeasuredTree:
+    """Fit the tree, update it with one-way marginals where these pay (GLS), and measure its error privately.
+
+    possible: flags of the cells that are no structural zeros, (cells,); None: all.
+    """
     domain, tree = curator.domain, BinaryTree.over(curator.domain)
     shares = Shares.beside_tree(domain, tree, budget)
     counted = shares.measure(curator)
-    brought = counted.bring(fit_tree(descend(curator, tree, shares.most, workload), tree))
+    measured = descend(curator, tree, shares.most, workload, possible=possible)
+    brought = counted.bring(fit_tree(measured, tree, possible=possible))
     scales, misfits = measure_errors(curator, brought, shares.errors, budget, shares.known)
-    return MeasuredTree.of_brought(brought, domain, scales, misfits)
+    return MeasuredTree.of_brought(brought, domain, scales, misfits, possible)
 
 
 def refuses(schema: Schema, workload: Workload | None) -> str | None:
@@ -73,6 +77,7 @@ def error_if_full(schema: Schema, workload: Workload, budget: Budget, *, of: Wor
     """
     tree, share = BinaryTree.over(schema.domain), budget.split(*schema.weights.values())[0]
     whole = _noise(Shares.beside_tree(schema.domain, tree, share).most, schema.most_of_a_unit)
+    tree = tree if schema.possible is None else tree.pruned(schema.possible).tree
     asked = None if of is None else geometry_of(of, tree)
     unit = whole.continuous_variance
     return descent.error_if_full(tree, geometry_of(workload, tree), unit, pure=budget.is_pure, of=asked)
@@ -86,16 +91,25 @@ def _least_of_sums(schema: Schema, budget: Budget) -> dict[str, Budget]:
 
 
 def descend(
-    curator: Curator, tree: BinaryTree, budget: Budget, workload: Workload, *, go_on: GoOn = next_measurements
+    curator: Curator,
+    tree: BinaryTree,
+    budget: Budget,
+    workload: Workload,
+    *,
+    go_on: GoOn = next_measurements,
+    possible: Flags | None = None,
 ) -> Measurement:
     """Measure nodes of the tree level by level; noisy counts so far decide depth and budget share of the next ones.
 
     go_on: the rule, from the frontier (nodes, their noisy counts and budgets left) to the next measurements. Whatever
     it asks for, the curator charges every cell for it, so that privacy does not depend on the rule.
+    possible: flags of the cells that are no structural zeros, (cells,), which leave out regions of no other cells.
 
     Returns one measurement of all nodes, in the order in which they were asked for.
     """
-    geometry = geometry_of(workload, tree)
+    found = None if possible is None else tree.pruned(possible)
+    within = tree if found is None else found.tree
+    geometry = geometry_of(workload, within)
     whole = _noise(budget, curator.charge.contributions)
     along = curator.reduce(Partition(curator.domain, _places(tree.order)))  # the same cells, numbered along it
 
@@ -104,10 +118,10 @@ def descend(
     frontier = Frontier.root()
     while len(frontier):
         here, others = frontier.highest()
-        planned = go_on(here, tree, geometry, whole.continuous_variance, pure=budget.is_pure)
+        planned = go_on(here, within, geometry, whole.continuous_variance, pure=budget.is_pure)
         shares, which = np.unique(planned.shares, return_inverse=True)
         scales = [whole.parameter * PARTS / int(share) for share in shares]
-        ranges.append(planned.ranges(tree))
+        ranges.append(planned.ranges(tree, None if found is None else found.nodes))
         seen.append(along.measure(ranges[-1], scales=scales, which=which))
         frontier = others.together(planned.answered(seen[-1].answers, seen[-1].design.sizes))
     lows, highs = (np.concatenate([getattr(measured, end) for measured in ranges]) for end in ("lows", "highs"))
@@ -133,6 +147,6 @@ MECHANISM = Mechanism(
     run=sfumato,
     gaussian=True,
     refuses=refuses,
-    holds=Holds(most_cells=MOST_LEAVES),
+    holds=Holds(most_cells=MOST_LEAVES, zeros=True),
     forecast=Forecast(error_if_full=error_if_full, least_of_sums=_least_of_sums, work=per_cell(1024)),
 )

@@ -342,20 +342,20 @@ BELIEF = 1.0  # the precision of the belief that a level has the factor of the o
 def steps(grid: Codes, rows: Floats, cells: Floats) -> Floats:
     """Excess share of the first child of every node if density is linear between neighbouring nodes, (nodes,).
 
-    grid: node numbers, a row for each position along the attribute that is cut. rows: of every node, nan where unknown.
-    cells: number of cells of every node.
+    grid: node numbers, a row for each position along the attribute that is cut, -1 where there is none. rows: of every
+    node, nan where unknown. cells: number of cells of every node.
     """
-    inside = cells[grid]
-    density = np.maximum(rows, 0.0)[grid] / inside
+    inside = np.append(cells, 1.0)[grid]
+    density = np.append(np.maximum(rows, 0.0), np.nan)[grid] / inside
     rises = density[1:] - density[:-1]
     nothing = np.full((1, grid.shape[1]), np.nan)
     before, after = np.concatenate([nothing, rises]), np.concatenate([rises, nothing])
     before, after = np.where(np.isnan(before), after, before), np.where(np.isnan(after), before, after)
-    excess = np.empty(len(rows))
+    excess = np.empty(len(rows) + 1)
     # A line that rises by s from node to node has s / 4 more in the middle of one half than in the middle of the node.
     excess[grid] = -(before + after) / 2.0 / 8.0 / np.maximum(density, 1.0 / inside)
     excess[np.isnan(excess)] = 0.0
-    return np.minimum(np.maximum(excess, -STEEPEST), STEEPEST)
+    return np.minimum(np.maximum(excess[:-1], -STEEPEST), STEEPEST)
 
 
 def factor(step: Floats, even: Floats, halves: Normal, above: float) -> float:

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Partition
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -145,9 +145,13 @@ def measure_total(curator: Curator, budget: Budget) -> LinearFit:
     return LinearFit.of_answers(curator.reduce(everything).measure(Identity(1), budget))
 
 
-def even_start(total: LinearFit, cells: int) -> Floats:
-    """Uniform starting estimate of the noisy total, which is taken as at least its noise and one row, (cells,)."""
-    return np.full(cells, max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / cells)
+def even_start(total: LinearFit, cells: int, possible: Flags | None = None) -> Floats:
+    """Uniform starting estimate of the noisy total, which is taken as at least its noise and one row, (cells,).
+
+    possible: flags of the cells that are no structural zeros, (cells,), which alone hold rows; None: all.
+    """
+    there = np.ones(cells) if possible is None else possible.astype(np.float64)
+    return there * (max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / there.sum())
 
 
 def rounds_for(rows: float, budget: Budget, contributions: int, cells: int, how: Learning) -> int:
@@ -210,11 +214,13 @@ def shaped_fit(
     budget: Budget,
     whole: Budget,
     counted: Counted,
+    possible: Flags | None = None,
 ) -> MeasuredShape:
     """Fit a total times a distribution, update it with one-way marginals (GLS), and calibrate its error privately.
 
     estimate: (cells,). Half of `budget` measures the mean misfit of the workload's queries, half its variation by kind
-    of query. whole: budget of all of the count's measurements. counted: first-stage marginals, if any.
+    of query. whole: budget of all of the count's measurements. counted: first-stage marginals, if any. possible: flags
+    of the cells that are no structural zeros, (cells,).
     """
     for_workload, for_kinds = budget.split(1, 1)
     queries = sampled(workload, MOST_CHECKED)
@@ -230,7 +236,7 @@ def shaped_fit(
     # The mean over a kind says little of its largest question, where rows are heaped: none is claimed to be better
     # known than the workload's queries are.
     factors = np.where(scales.kinds == EMPTY, scales.factors, np.maximum(scales.factors, 1.0))
-    return MeasuredShape.of_brought(brought, curator.domain, replace(scales, factors=factors), misfits)
+    return MeasuredShape.of_brought(brought, curator.domain, replace(scales, factors=factors), misfits, possible)
 
 
 def shape_refuses(schema: Schema, workload: Workload | None) -> str | None:
@@ -261,14 +267,15 @@ def _learned(
     workload = workload or default_workload(schema.domain)
     queries = sampled(workload, most)
     for_count, *for_measures = budget.split(*schema.weights.values())
-    counted, for_learning = counted_beside_shape(curator, for_count)
+    possible = schema.possible
+    counted, for_learning = counted_beside_shape(curator, for_count, possible)
     for_total, for_rounds, for_misfit = for_learning.split(*settings.shares)
     total = measure_total(curator, for_total)
-    x_hat, k = even_start(total, curator.domain.size), curator.charge.contributions
+    x_hat, k = even_start(total, curator.domain.size, possible), curator.charge.contributions
     number = rounds_for(float(total.estimate[0]), for_count, k, curator.domain.size, settings)
     x_hat, unspent = rounds(curator, queries, x_hat, for_rounds.evenly(number))
     for_misfit = Budget.pure((for_misfit.epsilon or 0) + unspent)
-    count = shaped_fit(curator, total, x_hat, workload, for_misfit, for_count, counted)
+    count = shaped_fit(curator, total, x_hat, workload, for_misfit, for_count, counted, possible)
     return Cube(schema, fits=(count, *plain_cells(curator, for_measures)))
 
 
@@ -280,7 +287,7 @@ def _mechanism(name: str, summary: str, paper: str, run: Any, most: int, setting
         paper=paper,
         run=run,
         refuses=shape_refuses,
-        holds=Holds(most_cells=MOST_CELLS),
+        holds=Holds(most_cells=MOST_CELLS, zeros=True),
         forecast=Forecast(checks_itself=True, work=shaping_work(most, settings)),
         lab=Lab(known_limits=(Limit("sparse", "cell", limit),)),
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.answers.fit import PARTS, Fit, FitReader
 from sfumato.answers.fit import Arrays as FitArrays
-from sfumato.arrays import MOST_SPANNED, ByAxis, Floats, Which, Whole
+from sfumato.arrays import MOST_SPANNED, ByAxis, Flags, Floats, Which, Whole
 from sfumato.domain import Domain
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
@@ -203,6 +203,7 @@ class Reading:
     queries: list[QueriesRecord]
     arrays: Arrays
     domain: Domain
+    possible: Flags | None = None  # cells that are no structural zeros
     _built: dict[int, Queries] = field(default_factory=dict)
 
     def fit(self, record: FitRecord, estimate: Floats | None) -> Fit:
@@ -211,7 +212,8 @@ class Reading:
             raise refusal("it does not have an estimate for each cell of its schema")
         try:
             measurements = [partial(self._measurement, one, record.of) for one in record.measurements]
-            file = FitReader(self.domain, estimate, self._arrays(record.arrays), [*measurements])
+            arrays = self._arrays(record.arrays)
+            file = FitReader(self.domain, estimate, arrays, [*measurements], self.possible)
             fit = FAMILIES[record.family].read(file)
             if file.arrays or file.measurements:
                 raise QueryError("it has measurements or arrays that do not go with its kind")
