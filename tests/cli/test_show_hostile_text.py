@@ -265,6 +265,7 @@ def test_a_real_terminal(hostile):
             pass
     os.close(main_end)
     assert run.returncode == 0 and b"\x1b[" in said  # it did take it for a terminal
-    answer = said.rpartition(b"\x1b[?25h")[2]  # after the progress that a slow machine shows: the cursor is back
+    # After the progress that a slow machine shows: the cursor is back, and its line is taken away.
+    answer = said.rpartition(b"\x1b[?25h")[2].removeprefix(b"\r\x1b[1A\x1b[2K")
     text = STYLES.sub("", answer.decode().strip("\r").replace("\r\n", "\n").replace("\\x1b", "ESC"))
     assert "ESC[2J" in text and steers(text) == []

@@ -8,7 +8,7 @@ import sys
 import pytest
 from waiting import wait_until
 
-from sfumato.cli import application, progress
+from sfumato.cli import application, show
 from sfumato.cli import shared as manner
 from sfumato.kernel.reading.engines import is_watched, tell
 
@@ -35,7 +35,7 @@ def terminal(monkeypatch) -> Terminal:
 
 def test_the_share_is_shown_while_the_table_is_read(monkeypatch):
     stream = terminal(monkeypatch)
-    with progress.progress() as step:
+    with show.progress() as step:
         step("plan")
         tell(0.3)  # the trial of a server: no table is read yet
         step("read")
@@ -56,7 +56,7 @@ def test_silence(how, monkeypatch):
         monkeypatch.setattr(stream, "isatty", lambda: False)
     else:
         (manner.QUIET if how == "quiet" else manner.JSON).callback(True)
-    with progress.progress() as step:
+    with show.progress() as step:
         step("read")
         assert not is_watched()
     assert stream.getvalue() == ""
@@ -69,21 +69,21 @@ def test_where_the_time_went_is_said_in_a_pipe_too_if_asked(capfd):
     for wanted in (True, False):
         manner.begin()
         manner.VERBOSE.callback(wanted)
-        with progress.working("writing") as step:
+        with show.working("writing") as step:
             step("one")
             step("two")
             step("one")
-        progress.tell_times()
+        manner.tell_times()
         lines = capfd.readouterr().err.splitlines()
         assert not lines or all(line.startswith("time: ") for line in lines)
         assert bool(lines) == wanted and (not wanted or lines[-1].endswith(" s  in all"))
 
 
 def test_steps_add_up_to_all_of_the_time(capfd):
-    manner.MANNER.times = [("starting", 10.0), ("a", 12.0), ("b", 15.0), ("a", 16.0), (progress.REST, 18.5)]
+    manner.MANNER.times = [("starting", 10.0), ("a", 12.0), ("b", 15.0), ("a", 16.0), (manner.REST, 18.5)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(progress, "monotonic", lambda: 19.0)
-        progress.tell_times()
+        patched.setattr(manner, "monotonic", lambda: 19.0)
+        manner.tell_times()
     said = [line.split(maxsplit=3)[1:] for line in capfd.readouterr().err.splitlines()]
     assert [(float(seconds), step) for seconds, _, step in said] == [
         (2.0, "starting"),

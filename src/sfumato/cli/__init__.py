@@ -115,7 +115,7 @@ def run() -> None:
         _fail(str(stopped), EXIT_CODE, "interrupted")
     finally:
         if MANNER.times is not None:
-            from sfumato.cli.progress import tell_times
+            from sfumato.cli.shared import tell_times
 
             tell_times()
 

@@ -42,8 +42,7 @@ def check(
 
     The figures are exact and NOT PRIVATE: only the curator may see them.
     """
-    from sfumato.cli.progress import counting
-    from sfumato.cli.show import load_any
+    from sfumato.cli.show import counting, load_any
     from sfumato.errors import TableError
     from sfumato.kernel.reading.engines import watched
     from sfumato.kernel.reading.table import open_table

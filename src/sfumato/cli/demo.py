@@ -46,8 +46,7 @@ def demo(
     quiet: bool = QUIET,
 ) -> None:
     """Make up a census, release it, query it with error bars beside the truth, and plot it. Takes a few seconds."""
-    from sfumato.cli.progress import progress
-    from sfumato.cli.show import command, say
+    from sfumato.cli.show import command, progress, say
     from sfumato.errors import NewLedgerWarning, TableError
     from sfumato.kernel.ledger.ledger import Ledger
     from sfumato.publishing.prepare import Request

@@ -47,7 +47,7 @@ def info(
     verbose: bool = VERBOSE,
 ) -> None:
     """Describe a release: its columns, guarantee, rules of counting and typical errors, with queries to try first."""
-    from sfumato.cli.progress import working
+    from sfumato.cli.show import working
     from sfumato.releases.file.artifact import is_linked
     from sfumato.releases.release import open_release
 
@@ -138,8 +138,7 @@ def report(
     verbose: bool = VERBOSE,
 ) -> None:
     """Write an HTML page about a release: its guarantee, its numbers and their errors. The page works offline."""
-    from sfumato.cli.progress import working
-    from sfumato.cli.show import say, say_kept
+    from sfumato.cli.show import say, say_kept, working
     from sfumato.public.report.report import report as report_of
     from sfumato.releases.file.artifact import write_text
 

@@ -60,8 +60,7 @@ def plan(
 
     Reads no data and spends no budget, so run it as often as you like.
     """
-    from sfumato.cli.progress import working
-    from sfumato.cli.show import load_any, say
+    from sfumato.cli.show import load_any, say, working
     from sfumato.models.base.mechanism import stated_options
     from sfumato.planner.plan import make_plan
     from sfumato.planner.report import explained, report

@@ -119,7 +119,7 @@ def query(
     verbose: bool = VERBOSE,
 ) -> None:
     """Answer a SELECT from a release, with an error bar on every number. Reads no private data, spends no budget."""
-    from sfumato.cli.progress import working
+    from sfumato.cli.show import working
     from sfumato.releases.release import open_release
 
     form = form or _form_of(out)

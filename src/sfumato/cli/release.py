@@ -256,8 +256,7 @@ def _publish(table: str, request: Request, out: Path, begun: list[str]) -> Publi
 
 def _asking(publish: Callable[[Step, Request], T], request: Request, begun: list[str]) -> T:
     """Make a release; a repeated request is confirmed first, if somebody sits at a terminal."""
-    from sfumato.cli.progress import progress
-    from sfumato.cli.show import notes
+    from sfumato.cli.show import notes, progress
     from sfumato.errors import RepeatedRelease
 
     def once(request: Request) -> T:

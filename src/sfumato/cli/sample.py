@@ -50,8 +50,7 @@ def sample(
     verbose: bool = VERBOSE,
 ) -> None:
     """Draw synthetic rows from a release. Spends no budget: the release's own guarantee covers the rows."""
-    from sfumato.cli.progress import working
-    from sfumato.cli.show import say, say_kept
+    from sfumato.cli.show import say, say_kept, working
     from sfumato.releases.file.artifact import is_linked
     from sfumato.releases.release import open_release
     from sfumato.releases.rows.condition import check_number

@@ -57,8 +57,7 @@ def compare(
     verbose: bool = VERBOSE,
 ) -> None:
     """Compare two releases, such as those of two years, and show the differences that noise cannot explain."""
-    from sfumato.cli.progress import working
-    from sfumato.cli.show import say, say_kept, table
+    from sfumato.cli.show import say, say_kept, table, working
     from sfumato.public.comparison import LEFT, SHOWN
     from sfumato.public.comparison import compare as compare_releases
     from sfumato.releases.linked import one_table
@@ -116,8 +115,7 @@ def combine(
     as_json: bool = JSON,
 ) -> None:
     """Fuse releases of one table into one with smaller errors than each. Reads no table and spends nothing."""
-    from sfumato.cli.progress import working
-    from sfumato.cli.show import say, say_kept
+    from sfumato.cli.show import say, say_kept, working
     from sfumato.public.combination import combine_into
     from sfumato.releases.parts import parts_in
 

@@ -1,4 +1,4 @@
-"""Conventions and options that commands share: --quiet, --json, confirmation, exit codes, Ctrl-C, a file's format.
+"""Conventions and options that commands share: --quiet, --json, --verbose, confirmation, exit codes, a file's format.
 
 Output is for a person, quiet, or one JSON object for a script. Only a person at a terminal is asked for confirmation. A
 few exit codes are the same for every command, with finer ones for scripts that ask for them. An interrupt is one line,
@@ -11,7 +11,8 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from time import monotonic
@@ -64,7 +65,7 @@ def begin() -> None:
     MANNER.times = None
 
 
-def _timed(wanted: bool) -> bool:
+def _time_it(wanted: bool) -> bool:
     if wanted:
         MANNER.times = [("starting", monotonic())]
     return wanted
@@ -100,7 +101,7 @@ ANSWER_ONLY = typer.Option(
     callback=_answer_only,
     is_eager=True,
 )
-VERBOSE = typer.Option(False, "--verbose", help="Say on stderr where the time went.", callback=_timed, is_eager=True)
+VERBOSE = typer.Option(False, "--verbose", help="Say on stderr where the time went.", callback=_time_it, is_eager=True)
 JSON = typer.Option(False, "--json", help="Print one JSON object, for scripts.", callback=_as_json, is_eager=True)
 
 
@@ -307,3 +308,37 @@ def one_amount(epsilon: str | None, rho: str | None) -> None:
         raise typer.BadParameter("give --epsilon or --rho")
     if epsilon is not None and rho is not None:
         raise typer.BadParameter("--epsilon and --rho say the same in two ways; give one of them")
+
+
+# -- where the time went
+
+REST = "the rest"
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Count the time of a block for `what`, or for the steps noted in it."""
+    note_step(what)
+    try:
+        yield
+    finally:
+        note_step(REST)
+
+
+def note_step(step: str) -> None:
+    """Note that a step begins; the one before has ended."""
+    if MANNER.times is not None:
+        MANNER.times.append((step, monotonic()))
+
+
+def tell_times() -> None:
+    """Print on stderr how long each step took, in the order in which they began."""
+    if MANNER.times is None:
+        return
+    end, spent = monotonic(), dict[str, float]()
+    for (step, began), (_, ended) in zip(MANNER.times, [*MANNER.times[1:], ("", end)], strict=True):
+        spent[step] = spent.get(step, 0.0) + ended - began
+    spent[REST] = spent.pop(REST, 0.0)
+    for step, seconds in ((step, seconds) for step, seconds in spent.items() if seconds >= 0.005):
+        print(f"time: {seconds:8.2f} s  {step}", file=sys.stderr)  # noqa: T201
+    print(f"time: {sum(spent.values()):8.2f} s  in all", file=sys.stderr)  # noqa: T201

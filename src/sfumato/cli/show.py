@@ -1,4 +1,4 @@
-"""Terminal output: lines, tables, exact fractions, and commands quoted for pasting."""
+"""Terminal output: lines, tables, progress bars, exact fractions, and commands quoted for pasting."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import os
 import shlex
 import shutil
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.shared import MANNER
+from sfumato.cli.shared import MANNER, note_step, timed
 from sfumato.errors import SchemaError
 from sfumato.plain_text import aligned, printable, width
 
@@ -29,7 +30,20 @@ if TYPE_CHECKING:
     from sfumato.schema import Schema
     from sfumato.schema.linked import LinkedSchema
 
+STEPS = {
+    "plan": "choosing what to measure",
+    "check": "checking names and types",
+    "reserve": "reserving the budget in the ledger",
+    "read": "reading and counting",
+    "register": "registering who is counted",
+    "measure": "adding noise",
+    "write": "writing the release",
+    "publish": "marking it published",
+}
+
+
 NAME = "sfumato"
+SOON = 1.0  # seconds after which whoever waits is told what for
 
 
 def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = False) -> None:
@@ -47,7 +61,7 @@ def say(text: str = "", *, bold: str = "", dim: bool = False, stderr: bool = Fal
         return
     from rich.text import Text
 
-    console(stderr=stderr).print(Text.assemble((start, "bold"), (rest, "dim" if dim else "")))
+    _console(stderr=stderr).print(Text.assemble((start, "bold"), (rest, "dim" if dim else "")))
 
 
 def say_kept(kept: Path | None) -> None:
@@ -76,10 +90,10 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequen
         )
     for row in rows:
         shown.add_row(*(Text(printable(cell)) for cell in row))
-    console().print(shown)
+    _console().print(shown)
 
 
-def console(*, stderr: bool = False) -> Console:
+def _console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=True)
@@ -129,6 +143,91 @@ def load_any(path: Path) -> Schema | LinkedSchema:
         from sfumato.schema.linked import load_schema
 
         return load_schema(path, mapping)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Progress bar over the steps of a release and the reading of its table; silent in a pipe."""
+    with _bar(20, len(STEPS)) as (bar, task):
+        if bar is None:
+            yield lambda name: note_step(STEPS.get(name, name))
+            return
+        from sfumato.kernel.reading.engines import watched
+
+        at, furthest = list[str](), [0.0]
+
+        def step(name: str) -> None:
+            at.append(name)
+            note_step(STEPS.get(name, name))
+            bar.update(task, completed=len(at), description=STEPS.get(name, name))
+
+        def read(share: float) -> None:
+            if at and at[-1] == "read":
+                furthest[0] = max(furthest[0], share)  # where more turns out to be left, it stays where it is
+                bar.update(task, completed=len(at) + furthest[0], description=f"{STEPS['read']}, {furthest[0]:.0%}")
+
+        with watched(read):
+            yield step
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[str, float], None]]:
+    """Progress bar with a description and the share that is done; silent in a pipe."""
+    with _bar(30, 1.0, what) as (bar, task):
+        yield lambda name, share: bar.update(task, completed=share, description=f"{what}: {name}") if bar else None
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Description and duration of a task, once it has taken a second, on a terminal; silent in a pipe."""
+    if not (MANNER.bars and sys.stderr.isatty()):
+        with timed(what):
+            yield lambda name: note_step(f"{what}: {name}")
+        return
+    now, lines, over, one_at_a_time = [what], list[tuple[Any, Any]](), threading.Event(), threading.Lock()
+
+    def show() -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        parts = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        line = Progress(*parts, console=_console(stderr=True), transient=True)
+        with one_at_a_time:
+            if not over.is_set():
+                lines.append((line, line.add_task(now[0], total=None)))
+                line.start()
+
+    def step(name: str) -> None:
+        now[0] = f"{what}: {name}"
+        note_step(now[0])
+        for line, task in lines:
+            line.update(task, description=now[0])
+
+    timer = threading.Timer(SOON, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        with timed(what):
+            yield step
+    finally:
+        timer.cancel()
+        with one_at_a_time:
+            over.set()
+            for line, _ in lines:
+                line.stop()
+
+
+@contextmanager
+def _bar(width: int, total: float, what: str = "starting") -> Iterator[tuple[Any, Any]]:
+    """Progress bar on a terminal and the task it shows; None in a pipe."""
+    if not (MANNER.bars and sys.stderr.isatty()):
+        with timed(what):
+            yield None, None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    parts = (SpinnerColumn(), BarColumn(bar_width=width), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*parts, console=_console(stderr=True), transient=True) as bar, timed(what):
+        yield bar, bar.add_task(what, total=total)
 
 
 def exact(number: object) -> str:

@@ -43,8 +43,7 @@ def serve(
     from sfumato.serve.web.serving import serve as serve_them
 
     one_thread_each()  # before the libraries are loaded that would start more
-    from sfumato.cli.progress import working
-    from sfumato.cli.show import say
+    from sfumato.cli.show import say, working
     from sfumato.releases.release import open_release
 
     files = maps_in(maps)

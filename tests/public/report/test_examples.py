@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.answers.results import Estimate
 from sfumato.public.report.distributions import Distribution, cut
-from sfumato.public.report.report import examples, reading
+from sfumato.public.report.reading import examples, reading
 from sfumato.schema import Schema
 
 

@@ -43,8 +43,7 @@ def audit(
     if sql:
         _ask_statements(sql, seed)
         return
-    from sfumato.cli.progress import counting
-    from sfumato.cli.show import say, table
+    from sfumato.cli.show import counting, say, table
     from sfumato.errors import PrivacyError
     from sfumato.kernel.sampling.entropy import SystemEntropy
 
@@ -79,8 +78,7 @@ def audit(
 
 def _ask_statements(statements: int, seed: int | None) -> None:
     """Ask random statements, and show whatever is wrong with an answer."""
-    from sfumato.cli.progress import counting
-    from sfumato.cli.show import say
+    from sfumato.cli.show import counting, say
     from sfumato.errors import SfumatoError
     from sfumato.kernel.sampling.entropy import SystemEntropy
     from sfumato.lab.audit.report import side_by_side
@@ -194,8 +192,7 @@ def reproduce(
     verbose: bool = VERBOSE,
 ) -> None:
     """Repeat the experiments of the papers on synthetic tables. Reads no private data and spends no budget."""
-    from sfumato.cli.progress import counting, working
-    from sfumato.cli.show import say, table
+    from sfumato.cli.show import counting, say, table, working
     from sfumato.kernel.sampling.entropy import SystemEntropy
 
     with counting("reproducing") as tick:
