@@ -151,7 +151,8 @@ def even_start(total: LinearFit, cells: int, possible: Flags | None = None) -> F
     possible: flags of the cells that are no structural zeros, (cells,), which alone hold rows; None: all.
     """
     there = np.ones(cells) if possible is None else possible.astype(np.float64)
-    return there * (max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0) / there.sum())
+    rows = max(float(total.estimate[0]), total.measurement.noise.variance**0.5, 1.0)
+    return np.asarray(there * (rows / there.sum()), dtype=np.float64)
 
 
 def rounds_for(rows: float, budget: Budget, contributions: int, cells: int, how: Learning) -> int:
