@@ -7,8 +7,9 @@ allows, sets with similar claimed errors form groups with a sum each (`_groups`)
 Estimator (`scale_of`). If cell errors are normal with variances u + k d (u known, d claimed but in doubt), the expected
 sum of misfits is sqrt(2 / pi) sum sqrt(u + k d). The factor k equates it to the measured sum, shrunk towards the claim
 by the relative noise; it scales the errors of a table, or gives the overdispersion (`Spreads`) of sets without one.
-Eighths of a pair start from what its contrasts leave, and sixteenths lie between these and single cells. Stripes,
-values of one attribute with halves of the other, have what cells and blocks do not explain: nothing counts twice.
+Eighths of a pair start half way, in logarithms, from what its contrasts leave to the median pair; sixteenths lie
+between eighths and single cells. Stripes, values of one attribute with halves of the other, have what cells and blocks
+do not explain: nothing counts twice.
 Three-way contrasts of halves, measured here too, correct tables joined of pairs (scales.of_three). Own method.
 
 Claims (`Claims`), before they are calibrated. By the error model (table.py) the variance of a cell is a sum over the
@@ -306,7 +307,7 @@ LOOKS: dict[int, dict[tuple[int, ...], int]] = {
 # Of pairs whose contrasts nobody measures: halves and quarters too, or a dependence that was missed would seem as small
 # in broad questions as in single cells.
 BROAD_LOOKS = LOOKS | {2: {(ALL, ALL): 4, (0, 0): 2, (1, 1): 2, (FINE, FINE): 2, (ALL, 0): 2, (0, ALL): 2}}
-ALIKE = 0.5  # power of the spread of halves in what is claimed of finer blocks: between not at all and as much
+ALIKE = 0.5  # power of what coarser blocks err by in what is claimed of finer ones: between not at all and as much
 CONTRASTS = 6  # share of the contrasts of halves of three attributes
 NONE: Mapping[Places, Scaled] = {}
 MOST_SETS = {2: 1000, 3: 120, 4: 24}  # that are looked at
@@ -434,7 +435,7 @@ class _Sizing:
                     self._take_all(before, scales)
                     claims = self.claimed_now()
             elif order == 2 and not single:
-                priors = [self._prior(*each) for each in zip(answers, scales[ALL, ALL], strict=True)]
+                priors = self._priors([*answers], scales[ALL, ALL]) if answers else []
             for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
@@ -461,16 +462,20 @@ class _Sizing:
                 if places not in self.blocks and places not in self.known:
                     self.blocks[places] = replace(finer, model=(factors.spread, *finer.model[1:]))
 
-    def _prior(self, places: Places, factor: float) -> float:
-        """Prior factor on the claimed variances of a pair's eighths: by its contrasts of quarters, or its cells'.
+    def _priors(self, pairs: Sequence[Places], factors: Sequence[float]) -> list[float]:
+        """Prior factor on the claimed variances of each pair's eighths: by its contrasts of quarters, or its cells'.
 
-        factor: that of its cells. A single contrast, of halves, tells next to nothing of finer blocks.
+        factors: those of cells. A single contrast, of halves, tells next to nothing of finer blocks. Pairs are more
+        alike in eighths than all this says of them, so it is drawn to the median pair.
         """
-        if (scaled := self.pairs.get(places)) is None or not scaled.noise[1]:
-            return factor
-        table = self.known[places]
-        claimed, rows = float((table.noise + table.model).sum()), max(float(table.estimate.sum()), 1.0)
-        return (scaled.noise[FINE] + scaled.model[FINE]) * rows / max(claimed, 1e-9)  # finite where nothing is claimed
+        rows, tables = max(float(self.known[()].estimate), 1.0), [self.known.get(places) for places in pairs]
+        claimed = [rows if table is None else max(float((table.noise + table.model).sum()), 1e-9) for table in tables]
+        logs = np.log(np.multiply(factors, claimed) / rows)
+        for number, places in enumerate(pairs):
+            if (scaled := self.pairs.get(places)) is not None and scaled.noise[1]:
+                logs[number] = np.log(max(scaled.noise[FINE] + scaled.model[FINE], 1e-9))
+        evened = np.exp(ALIKE * logs + (1.0 - ALIKE) * np.median(logs))
+        return [float(each) * rows / size for each, size in zip(evened, claimed, strict=True)]
 
     def _take_all(
         self, before: Mapping[Places, Table | None], scales: Mapping[tuple[int, ...], Sequence[float]]
