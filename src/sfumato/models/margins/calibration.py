@@ -421,7 +421,7 @@ class _Sizing:
                     self._take_all(before, scales)
                     claims = Claims(self.content(), single=True)
             elif order == 2 and not single:
-                priors = self._priors(answers, scales[ALL, ALL])
+                priors = self._priors([*answers], scales[ALL, ALL])
             for (places, answer), prior in zip(answers.items(), priors, strict=True):
                 kinds = [content.blocks[axis][level] for axis, level in zip(places, levels, strict=True)]
                 rows = np.asarray(answer) if single else sum_kinds(answer, kinds)
@@ -461,7 +461,7 @@ class _Sizing:
             if (scaled := self.pairs.get(places)) is not None and scaled.noise[1]:
                 logs[number] = np.log(max(scaled.noise[FINE] + scaled.model[FINE], 1e-9))
         evened = np.exp(ALIKE * logs + (1.0 - ALIKE) * np.median(logs))
-        return (evened * rows / np.array(claimed)).tolist()
+        return [float(each) for each in evened * rows / np.array(claimed)]
 
     def _take_all(
         self, before: Mapping[Places, Table | None], scales: Mapping[tuple[int, ...], Sequence[float]]
