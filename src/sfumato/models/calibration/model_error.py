@@ -30,6 +30,7 @@ finder is Chandrupatla's (1997).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import ceil, erf, pi, sqrt
@@ -162,11 +163,15 @@ def learned_sizes(items: Sequence[tuple[Floats, Floats, float]]) -> list[Floats]
     """
     if not items:
         return []
-    logs = []
-    for off, claimed, variance in items:
-        expected = SIZES[:, None] * claimed.reshape(-1) + variance
-        logs.append(-0.5 * (np.log(expected) + off.reshape(-1) ** 2 / expected).sum(axis=1))
-    likely = np.exp([log - log.max() for log in logs])
+    logs, of_length = np.empty((len(items), len(SIZES))), defaultdict[int, list[int]](list)
+    for index, (off, _, _) in enumerate(items):
+        of_length[off.size].append(index)
+    for some in of_length.values():
+        offs = np.array([items[index][0].reshape(-1) for index in some])
+        claims = np.array([items[index][1].reshape(-1) for index in some])
+        expected = SIZES[:, None, None] * claims + np.array([items[index][2] for index in some])[:, None]
+        logs[some] = -0.5 * (np.log(expected) + offs**2 / expected).sum(axis=-1).T
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True))
     prior = np.full(len(SIZES), 1.0 / len(SIZES))
     for _ in range(LEARNING):
         belief = likely * prior

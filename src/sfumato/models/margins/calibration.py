@@ -59,6 +59,7 @@ from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 
 ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
+BY_ESTIMATES = ("_bases", "_factors", "_levels", "_moves", "_shifts")  # of claims
 At = tuple[int, int]  # an attribute, and the level of blocks that its values are grouped into
 
 
@@ -79,6 +80,12 @@ class Claims:
     _moves: dict[tuple[At, int], Floats] = field(init=False, default_factory=dict)
     _pairs: dict[tuple[tuple[At, ...], int], Floats] = field(init=False, default_factory=dict)
     _shifts: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
+
+    def with_errors(self, content: Margins) -> Claims:
+        """Claims of the same estimates with other errors; what follows from estimates alone is kept."""
+        other = Claims(content, self.single)
+        vars(other).update({name: getattr(self, name) for name in BY_ESTIMATES})
+        return other
 
     def of(self, places: Places, levels: Sequence[int], counts: Floats) -> tuple[Floats, Floats]:
         """Variances of the cells of a marginal: from errors of smaller sets and of blocks, and from its own cells.
@@ -194,8 +201,9 @@ class Claims:
         for axis, each in enumerate(key):
             kept, shared = self._centring(each)
             summed = np.add.reduce(variances, axis=axis, keepdims=True)
-            variances = variances * spread_out(kept, (axis,), axes)
-            variances += spread_out(shared, (axis,), axes) * summed
+            kept, shared = spread_out(kept, (axis,), axes), spread_out(shared, (axis,), axes)
+            variances = np.multiply(variances, kept, out=variances if axis else None)
+            variances += shared * summed
         return variances
 
     def _centring(self, at: At) -> tuple[Floats, Floats]:
@@ -211,6 +219,8 @@ class Claims:
             result = np.zeros([len(self.base(each)) for each in key])
             for levels, noise, model in self.content.block_variances("count", tuple(place for place, _ in key)):
                 variances = noise + model
+                if not variances.any():
+                    continue
                 for axis, (each, level) in enumerate(zip(key, levels, strict=True)):
                     variances = along(self._move(each, level), variances, axis)
                 result += variances
@@ -373,6 +383,7 @@ class _Sizing:
     halves: dict[Places, OfThree] = field(default_factory=dict)
     claimed: dict[Places, float] = field(default_factory=dict)
     measured: list[tuple[Places, Measurement]] = field(default_factory=list)
+    claims: Claims | None = None
 
     @property
     def found(self) -> Spreads:
@@ -380,23 +391,26 @@ class _Sizing:
         contrasts = {places: each.contrast for places, each in self.halves.items() if places not in self.known}
         return Spreads(tuple(self.spreads), {**self.single}, {**self.by_order}, {**self.blocks}, contrasts)
 
-    def content(self) -> Margins:
-        """Marginals with errors as calibrated so far, to compute answers and claims from."""
+    def claimed_now(self) -> Claims:
+        """Claims of marginals with errors as calibrated so far."""
         spreads = self.found
-        return Margins(
-            self.schema, {"count": self.known}, {"count": replace(spreads, single={**self.claimed, **spreads.single})}
-        )
+        errors = {"count": self.known}, {"count": replace(spreads, single={**self.claimed, **spreads.single})}
+        if self.claims is None:
+            self.claims = Claims(Margins(self.schema, *errors), single=True)
+        else:
+            self.claims = self.claims.with_errors(self.claims.content.with_errors(*errors))
+        return self.claims
 
     def halved(self, sets: Sequence[Places]) -> dict[Places, tuple[Haar, ...]]:
         """Sets whose axes can all be halved by rows, with the Haar signs of each axis."""
-        content = self.content()
+        content = self.claimed_now().content
         signs = [Haar.of(content.tables["count"][place,].estimate, 1) for place in range(len(content.domain.shape))]
         every = {places: tuple(signs[place] for place in places) for places in sets}
         return {places: each for places, each in every.items() if all(len(haar.level) for haar in each)}
 
     def contrast(self, sets: Mapping[Places, tuple[Haar, ...]], budget: Budget) -> None:
         """Measure contrasts of the halves of three attributes each; correct joined tables and prior spreads by them."""
-        content, chosen = self.content(), {places: (signs, MEASURED) for places, signs in sets.items()}
+        content, chosen = self.claimed_now().content, {places: (signs, MEASURED) for places, signs in sets.items()}
         seen, handed = measure_contrasts(self.curator, self.schema, chosen, budget)
         self.measured.extend(zip(chosen, handed, strict=True))
         self.halves = of_three(seen, halves_of(content, sets))
@@ -406,8 +420,8 @@ class _Sizing:
 
     def size(self, order: int, sets: Sequence[Places], shares: Sequence[Budget]) -> None:
         """Measure misfits of sets of one order at each level of blocks, and calibrate their errors."""
-        content, names = self.content(), self.schema.domain.names
-        answers, claims = _joined(content, sets), Claims(content, single=True)
+        claims, names = self.claimed_now(), self.schema.domain.names
+        content, answers = claims.content, _joined(claims.content, sets)
         before = {places: self.known.get(places) for places in sets}
         scales: dict[tuple[int, ...], list[float]] = {}
         for levels, share in zip(self.levels[order], shares, strict=True):
@@ -418,7 +432,7 @@ class _Sizing:
                 cells = scales[ALL, ALL]
                 if claims.content is content:
                     self._take_all(before, scales)
-                    claims = Claims(self.content(), single=True)
+                    claims = self.claimed_now()
             elif order == 2 and not single:
                 priors = [self._prior(*each) for each in zip(answers, scales[ALL, ALL], strict=True)]
             for (places, answer), prior in zip(answers.items(), priors, strict=True):
@@ -641,7 +655,7 @@ def halves_of(content: Margins, sets: Mapping[Places, Sequence[Haar]]) -> dict[P
     for places, signs in sets.items():
         halves = [haar.signs[:, first[place]] for place, haar in zip(places, signs, strict=True)]
         contrast = along_all(halves, tables[places])
-        result[places] = float(contrast.reshape(-1)[0]), float(tables[places].sum())
+        result[places] = float(contrast.reshape(-1)[0]), float(tables[places].sum(dtype=np.float64))
     return result
 
 

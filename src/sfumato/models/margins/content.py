@@ -76,6 +76,7 @@ MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
 MOST_NAMED = 3  # sets of attributes in a refusal
 Contrasts = Mapping[Places, tuple[Sequence[Floats], float]]  # signs of the values of each axis, and the wanted sum
+BY_ESTIMATES = ("blocks", "_measures", "_rows_of", "_known_shares", "_known_shapes", "_known_sizes")
 MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
 
 
@@ -113,6 +114,12 @@ class Margins(margins_file.Marginals):
             flags = None if possible is None else possible.reshape(-1)
             noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    def with_errors(self, tables: Mapping[str, Mapping[Places, Table]], spreads: Mapping[str, Spreads]) -> Margins:
+        """The same estimates with other errors; blocks and their sizes follow from estimates alone."""
+        other = Margins(self.schema, tables, spreads)
+        vars(other).update({name: getattr(self, name) for name in BY_ESTIMATES})
+        return other
 
     @property
     def groups_by_class(self) -> bool:
@@ -365,6 +372,16 @@ class Margins(margins_file.Marginals):
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> Floats:
         """Sizes of the blocks of some axes: those of a pair's, rows of larger sets'."""
+        if (of, places, levels) not in self._known_sizes:
+            self._known_sizes[of, places, levels] = self._sizes_of_blocks(of, places, levels)
+        return self._known_sizes[of, places, levels]
+
+    @cached_property
+    def _known_sizes(self) -> dict[tuple[str, Places, Places], Floats]:
+        """Results of `_in_blocks` so far."""
+        return {}
+
+    def _sizes_of_blocks(self, of: str, places: Places, levels: Places) -> Floats:
         table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
         every = [self._shares_in_blocks(*at) for at in zip(places, levels, strict=True)]
         rows, even = zip(*every, strict=True)

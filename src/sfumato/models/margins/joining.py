@@ -716,14 +716,14 @@ class _Stack:
             last = tilts[0] * tilts[1]
             last += tilts[2] * tilts[3] if self.four else tilts[2]
         cells *= last
-        return np.asarray(cells, dtype=np.float64)
+        return cells  # in the precision that they were fitted in
 
 
 def _ratio(now: Floats, wanted: Floats) -> Floats:
     """Factors from margins to wanted ones; 0 where nothing can be scaled up."""
     ratio = np.maximum(now, LITTLE)
     np.divide(wanted, ratio, out=ratio)
-    np.copyto(ratio, 0.0, where=now <= LITTLE)
+    ratio *= now > LITTLE
     return np.asarray(ratio)
 
 

@@ -37,6 +37,7 @@ from functools import cached_property, reduce
 from heapq import heappop, heappush
 from itertools import product
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from sfumato.arrays import Codes, Flags, Floats, Whole
 from sfumato.frozen import dataclass
 from sfumato.models.calibration.model_error import LEAST, SIZES, WIDER, learned_sizes, posterior
 from sfumato.models.margins.joining import join_products, join_sums, rounded_up
-from sfumato.models.margins.shrinkage import SPREADS, Directions, fit_margins
+from sfumato.models.margins.shrinkage import SPREADS, Directions, fit_margins, of_one_shape
 from sfumato.models.margins.table import Noisy, Places, Table, along_all, independent, pooled
 
 FINEST = 2**20  # parts of a spread that a file keeps
@@ -198,7 +199,7 @@ def first_component(table: Floats) -> tuple[Floats, Floats]:
     left: Floats = np.zeros(len(off))
     for _ in range(ROUNDS):
         left = off @ right
-        left = left / max(float(np.linalg.norm(left)), 1e-300)
+        left = left / max(sqrt(float(left @ left)), 1e-300)
         right = left @ off
     return left, right
 
@@ -426,47 +427,94 @@ def _strengthened(
     the prior of powers is learned from all pairs. Returns the tables, and variances of contrasts from its error.
     """
     result, unsure = dict(tables), dict[Places, Floats]()
+    axes = {axis: size for p in contrasts for axis, size in zip(p, tables[p].estimate.shape, strict=True)}
+    stacks = [_Stacked.of(some, tables, contrasts) for some in of_one_shape(contrasts, axes)]
     for _ in range(STEPS):
-        slopes, items = dict[Places, Floats](), list[tuple[Floats, Floats, float]]()
-        for places, item in contrasts.items():
-            table, measured = result[places], item.families() < item.depth
-            slope, off = (
-                measured * each for each in (item.of(_slope(table.estimate)), item.noisy - item.of(table.estimate))
-            )
-            weights = 1.0 / (item.rows(tables[places].noise + tables[places].model) + item.variance)
-            precision = float((weights * slope**2).sum())
-            if precision > 0.0:
-                fitted = float((weights * slope * off).sum()) / precision
-                misfit = float((weights * (off - fitted * slope) ** 2).sum()) / max(int(measured.sum()) - 1, 1)
-                slopes[places] = slope
-                items.append((np.array([fitted]), np.ones(1), max(misfit, 1.0) / precision))
-        for places, of_power, sizes in zip(slopes, items, learned_sizes(items), strict=True):
-            (power,), left, _ = posterior(*of_power, sizes)
-            now = result[places].estimate
-            raised = now * np.exp(np.clip(power, -1.0, MOST_CHANGE - 1.0) * _log_lift(now))
-            estimate = fit_margins(raised, now.sum(axis=1), now.sum(axis=0))
-            result[places] = Table(places, estimate, tables[places].noise, estimate)
-            unsure[places] = left * slopes[places] ** 2
+        fits = [stack.fit() for stack in stacks]
+        items = [(np.array([power]), np.ones(1), variance) for fit in fits for _, power, variance in fit.powers]
+        learned = zip(items, learned_sizes(items), strict=True)
+        for stack, fit in zip(stacks, fits, strict=True):
+            powers = np.zeros(len(stack.now))
+            for (index, _, _), (item, sizes) in zip(fit.powers, learned, strict=False):
+                (powers[index],), left, _ = posterior(*item, sizes)
+                own = tuple(slice(size) for size in contrasts[stack.places[index]].noisy.shape)
+                unsure[stack.places[index]] = left * fit.slopes[index][own] ** 2
+            stack.strengthen(powers, [index for index, _, _ in fit.powers])
+    for stack in stacks:
+        for places, estimate in zip(stack.places, stack.now, strict=True):
+            if places in unsure:
+                result[places] = Table(places, estimate, tables[places].noise, estimate)
     return result, unsure
 
 
+class _Powers(NamedTuple):
+    """Derivatives of the contrasts of stacked pairs by their powers; index, power and its variance where there are."""
+
+    slopes: Floats
+    powers: list[tuple[int, float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stacked:
+    """Pairs of one shape, whose lifts are raised to powers together. now: (pairs, values, values)."""
+
+    places: Sequence[Places]
+    now: Floats
+    left: Floats
+    across: Floats
+    noisy: Floats
+    measured: Floats
+    weights: Floats
+
+    @classmethod
+    def of(
+        cls, some: Sequence[Places], tables: Mapping[Places, Table], contrasts: Mapping[Places, Contrasts]
+    ) -> _Stacked:
+        """Stack pairs with their contrasts, which weigh by their claimed variances and noise."""
+        items = [contrasts[places] for places in some]
+        left, right = (_filled_up([item.signs[axis].signs for item in items]) for axis in (0, 1))
+        across, measured = right.transpose(0, 2, 1), _filled_up([item.families() < item.depth for item in items])
+        claimed = np.abs(left) @ np.array([tables[p].noise + tables[p].model for p in some]) @ np.abs(across)
+        weights = measured / (claimed + np.array([item.variance for item in items])[:, None, None])
+        now, noisy = np.array([tables[p].estimate for p in some]), _filled_up([item.noisy for item in items])
+        return cls(some, now, left, across, noisy, measured, weights)
+
+    def fit(self) -> _Powers:
+        """Powers by generalised least squares, linear in them around the present tables."""
+        slopes = self.measured * (self.left @ _slope(self.now) @ self.across)
+        off = self.measured * (self.noisy - self.left @ self.now @ self.across)
+        precisions = (self.weights * slopes**2).sum(axis=(1, 2))
+        index = np.flatnonzero(precisions > 0.0)
+        precisions = precisions[index]
+        fitted = (self.weights * slopes * off)[index].sum(axis=(1, 2)) / precisions
+        apart = (self.weights[index] * (off[index] - fitted[:, None, None] * slopes[index]) ** 2).sum(axis=(1, 2))
+        misfits = np.maximum(apart / np.maximum(self.measured[index].sum(axis=(1, 2)) - 1.0, 1.0), 1.0)
+        return _Powers(slopes, list(zip(index.tolist(), fitted.tolist(), (misfits / precisions).tolist(), strict=True)))
+
+    def strengthen(self, powers: Floats, index: Sequence[int]) -> None:
+        """Raise the lifts of some pairs, margins kept."""
+        now, by = self.now[index], np.clip(powers[index], -1.0, MOST_CHANGE - 1.0)[:, None, None]
+        self.now[index] = fit_margins(now * np.exp(by * _log_lift(now)), now.sum(axis=2), now.sum(axis=1))
+
+
 def _log_lift(table: Floats) -> Floats:
-    """Logarithms of the cells of a pair over the product of its margins; 0 where empty."""
-    product = independent([table.sum(axis=1), table.sum(axis=0)], float(table.sum()))
+    """Logarithms of the cells of pairs over the products of their margins; 0 where empty."""
+    rows, columns = (table.sum(axis=axis, keepdims=True) for axis in (-1, -2))
+    product = rows * columns / np.maximum(rows.sum(axis=-2, keepdims=True), LEAST)
     held = (table > 0.0) & (product > 0.0)
     return np.log(np.where(held, table, 1.0) / np.where(held, product, 1.0))
 
 
 def _slope(table: Floats) -> Floats:
-    """Derivative of a pair by the power of its lift, margins kept (alternating projections).
+    """Derivative of pairs by the powers of their lifts, margins kept (alternating projections).
 
     >>> _slope(np.array([[3.0, 1.0], [1.0, 3.0]])).round(3).tolist()
     [[0.824, -0.824], [-0.824, 0.824]]
     """
-    change, margins = _log_lift(table), [np.maximum(table.sum(axis=axis, keepdims=True), LEAST) for axis in (1, 0)]
+    change, margins = _log_lift(table), [np.maximum(table.sum(axis=axis, keepdims=True), LEAST) for axis in (-1, -2)]
     for _ in range(ROUNDS):
-        for axis, margin in zip((1, 0), margins, strict=True):
-            change = change - (table * change).sum(axis=axis, keepdims=True) / margin
+        for axis, margin in zip((-1, -2), margins, strict=True):
+            change -= (table * change).sum(axis=axis, keepdims=True) / margin
     return table * change
 
 

@@ -455,7 +455,7 @@ def all_pairs(
     total, axes = float(one_way[0].sum()), len(one_way)
     seen = {**seen, **{places: with_zeros(seen[places], flags) for places, flags in zeros.items() if places in seen}}
     small = _small([len(margin) for margin in one_way])
-    product = {
+    product: dict[Places, Floats] = {
         (a, b): independent([one_way[a], one_way[b]], total)
         for a, b in combinations(range(axes), 2)
         if (a, b) in seen or (small[a] and small[b]) or len(one_way[a]) * len(one_way[b]) <= MOST_CELLS
@@ -463,36 +463,45 @@ def all_pairs(
     for (a, b), flags in zeros.items():
         if (a, b) in product:
             product[a, b] = fit_margins(product[a, b], one_way[a], one_way[b], possible=flags)
-    among: dict[Places, Floats] = {(a, b): each for (a, b), each in product.items() if small[a] and small[b]}
+    among = {places: each for places, each in product.items() if all(small[place] for place in places)}
     near = {places: noisy for places, noisy in seen.items() if places in among}
     shares = [margin / max(total, LEAST) for margin in one_way]
 
-    def fitted(places: Places, table: Floats) -> Floats:
-        return fit_margins(table, one_way[places[0]], one_way[places[1]], possible=zeros.get(places))
+    def fitted(estimates: Mapping[Places, Floats]) -> dict[Places, Floats]:
+        """Pairs with their margins, those of one shape fitted together."""
+        found: dict[Places, Floats] = {}
+        for p in estimates.keys() & zeros.keys():
+            found[p] = fit_margins(estimates[p], one_way[p[0]], one_way[p[1]], possible=zeros[p])
+        for some in of_one_shape((p for p in estimates if p not in zeros), [len(margin) for margin in one_way]):
+            rows, columns = (np.array([one_way[pair[side]] for pair in some]) for side in (0, 1))
+            found |= zip(some, fit_margins(np.array([estimates[p] for p in some]), rows, columns), strict=True)
+        return found
 
     first = {axis: Directions.of(shares[axis], ordered[axis]) for axis in range(axes) if small[axis]}
     by_order: Along = {(a, b): (first[a], first[b]) for a, b in near}
-    further = {places: [fitted(places, expected[places])] if expected else [] for places in near}
+    elsewhere = fitted({places: expected[places] for places in near}) if expected else {}
+    further = {places: [elsewhere[places]] if expected else [] for places in near}
     alone, _ = shrink_pairs(near, among, further, by_order, errors=False)
-    known = among | {places: fitted(places, each.estimate) for places, each in alone.items()}
+    known = among | fitted({places: each.estimate for places, each in alone.items()})
     said = predicted_by_others(one_way, known, kin)
     for each in said:
-        each.update({places: fitted(places, each[places]) for places in zeros if places in each})
+        each.update(fitted({places: each[places] for places in zeros if places in each}))
     by_others = _along(shares, ordered, _variation(one_way, known, among, list(near)), list(near))
     shrunk, weights = shrink_pairs(near, among, {p: [each[p] for each in said] + further[p] for p in near}, by_others)
-    tables: dict[Places, Table] = {}
-    for places, apart in product.items():
-        if places not in seen:
-            estimate = apart
-            if places in among:  # predictions weigh as much as they do on average for measured pairs
-                predictions = [each[places] for each in said] + [expected[p] for p in [places] if p in expected]
-                for weight, prediction in zip(weights.tolist(), predictions, strict=False):
-                    estimate = estimate + weight * (prediction - apart)
-                estimate = fitted(places, estimate)
+    found = {p: shrunk[p] if p in shrunk else shrink_cells(*seen[p], product[p]) for p in product if p in seen}
+    estimates = {places: each.estimate for places, each in found.items()}
+    for places, apart in among.items():
+        if places not in seen:  # predictions weigh as much as they do on average for measured pairs
+            predictions = [each[places] for each in said] + [expected[p] for p in [places] if p in expected]
+            estimates[places] = apart
+            for weight, prediction in zip(weights.tolist(), predictions, strict=False):
+                estimates[places] = estimates[places] + weight * (prediction - apart)
+    tables, estimates = dict[Places, Table](), product | fitted(estimates)
+    for places, estimate in estimates.items():
+        if places in seen:
+            tables[places] = with_tails(places, estimate, found[places])
+        else:
             tables[places] = Table(places, estimate, np.zeros(estimate.shape), estimate)
-            continue
-        found = shrunk[places] if places in shrunk else shrink_cells(*seen[places], apart)
-        tables[places] = with_tails(places, fitted(places, found.estimate), found)
     for pair, flags in zeros.items():
         if pair in tables:
             tables[pair] = tables[pair].errors_of(flags)
@@ -542,16 +551,16 @@ def fit_margins(
     least = LEAST * rows.sum(axis=-1) / (table.shape[-2] * table.shape[-1] if cells is None else cells)
     fitted: Floats = np.maximum(table, least[..., None, None])
     left, right = (np.asarray(margin > 0.0, dtype=np.float64)[..., None] for margin in (rows, columns))
-    turned = fitted.swapaxes(-1, -2)
+    turned, rows, columns = fitted.swapaxes(-1, -2), rows[..., None], columns[..., None]
     for _ in range(rounds):  # factors of rows and of columns alone change
-        left *= rows[..., None] / np.maximum(left * (fitted @ right), 1e-12)
-        right *= columns[..., None] / np.maximum(right * (turned @ left), 1e-12)
+        left *= rows / np.maximum(left * (fitted @ right), 1e-12)
+        right *= columns / np.maximum(right * (turned @ left), 1e-12)
     fitted *= left
     fitted *= right.swapaxes(-1, -2)
     return fitted
 
 
-def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int]) -> Iterator[list[Places]]:
+def of_one_shape(pairs: Iterable[Places], sizes: Sequence[int] | Mapping[int, int]) -> Iterator[list[Places]]:
     """Batches of pairs with the same numbers of values, small enough to be worked on together."""
     by_shape: dict[Places, list[Places]] = {}
     for a, b in pairs:

@@ -166,8 +166,11 @@ def _errors(rows: Floats, number: Floats, spreads: Floats) -> Floats:
     held = number > 0.0  # attributes of few values have few kinds, and every set has some
     starts = np.append(0, np.cumsum(held.sum(axis=1))[:-1])
     prior, numbers = ((spreads[:, None] * rows) ** 2 + rows)[held], number[held]
-    sums = [np.add.reduceat(numbers * np.sqrt(prior * noise**2 / (prior + noise**2)), starts) for noise in NOISES]
-    return OF_NORMAL * np.stack(sums, axis=1)
+    sums, sizes, together = np.empty((len(starts), len(NOISES))), np.empty_like(prior), np.empty_like(prior)
+    for place, noise in enumerate(NOISES.tolist()):
+        np.divide(np.multiply(prior, noise**2, out=sizes), np.add(prior, noise**2, out=together), out=sizes)
+        sums[:, place] = np.add.reduceat(np.multiply(numbers, np.sqrt(sizes, out=sizes), out=sizes), starts)
+    return OF_NORMAL * sums
 
 
 def _errors_by_belief(rows: Floats, number: Floats, belief: Floats) -> Floats:
@@ -508,10 +511,11 @@ class Search:
         """Interpolate expected errors in log noise: values below and above, and weight of the latter, (sets,)."""
         step = np.log(NOISES[1] / NOISES[0])
         along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
-        index = np.clip(along.astype(np.int64), 0, len(NOISES) - 2)
-        rows = np.arange(len(self.foretold.sets))
+        index = np.minimum(np.maximum(along.astype(np.int64), 0), len(NOISES) - 2)
         errors = self.foretold.errors
-        return errors[rows, index], errors[rows, index + 1], np.clip(along - index, 0.0, 1.0)
+        at = index + np.arange(len(errors)) * errors.shape[1]
+        weight = np.minimum(np.maximum(along - index, 0.0), 1.0)
+        return errors.take(at), errors.take(at + 1), weight
 
     def _each(self, information: Floats) -> Floats:
         """Expected error of every foretold set at its precision, (sets,)."""
@@ -607,10 +611,10 @@ class Search:
             changed = sets.copy()
             changed[:, axis] = ~changed[:, axis]
             candidates.append(changed)
-        new = np.unique(np.concatenate(candidates), axis=0)
+        bits = 1 << np.arange(sets.shape[1])[::-1]
+        numbers = {*(np.concatenate(candidates) @ bits).tolist()} - {*(sets @ bits).tolist()}
+        new = (np.array(sorted(numbers), dtype=np.int64)[:, None] & bits) > 0
         number = new.sum(axis=1)
         new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
-        old = {row.tobytes() for row in sets}
-        new = new[[row.tobytes() not in old for row in new]]
         most = max(100, MOST_COMPARED // len(self.foretold.sets))
         return np.asarray(new[np.argsort(self._cells_of(new), kind="stable")[:most]], dtype=np.bool_)
