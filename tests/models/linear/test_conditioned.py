@@ -108,7 +108,7 @@ def test_typical_and_guaranteed_intervals_hold(name):
 def test_without_rules_and_where_cells_are_many_nothing_is_conditioned():
     content = released("hierarchical", 4, schema_of()).content
     assert content.shown == content.fits
-    with pytest.raises(MechanismError, match="in more than 2,048 cells; use cells or margins"):
+    with pytest.raises(MechanismError, match="in more than 2,048 cells; use sfumato, cells or margins"):
         find_mechanism("hierarchical").check(schema_of(ages=600, impossible=[{"a": 0, "b": 1}]))
 
 

@@ -407,7 +407,8 @@ class Mechanism:
         if schema.structure is not None and not self.respects(schema):
             most = self.holds.most_with_zeros
             beyond = "" if most is None else f" in more than {most:,} cells"
-            return f"{self.name} cannot respect `impossible` and `follows`{beyond}; use sfumato, cells or margins, or drop them"
+            others = "use sfumato, cells or margins, or drop them"
+            return f"{self.name} cannot respect `impossible` and `follows`{beyond}; {others}"
         if schema.weight is not None and (self.special or self.is_sparse(schema)):
             return (
                 f"{self.name} counts rows one by one and not by their weights; use margins or cells, or drop `weight`"
