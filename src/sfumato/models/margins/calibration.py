@@ -681,7 +681,8 @@ def scaled_blocks(
     eighths = scales.get((FINE,) * order, 0.0) * sum(of_table)
     for level in reversed(range(LEVELS)):
         if by_contrasts is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
-            whole = eighths  # as their misfit says, and so quarters of which no contrast was measured
+            # as their misfit says, and so quarters of which no contrast was measured, if nobody looked at them
+            whole = max(eighths, scales.get((level,) * order, 0.0) * sum(of_table))
             if level < FINE and by_contrasts.noise[level]:
                 whole = by_contrasts.noise[level] + by_contrasts.model[level]
             elif level > FINE:  # between eighths and single cells

@@ -3,7 +3,8 @@
 Zhang, Cormode, Procopiuc, Srivastava, Xiao, "PrivBayes: private data release via Bayesian networks", SIGMOD 2014.
 Corrected: the number of rows is private, and a family's score is its table's distance from a public prediction, less
 the expected noise of measuring it; one row moves it by 1 (docs/privacy.md, theorem 7). Tables are counted from rows
-drawn once with a public seed, since marginals of the network may need a sum over all attributes at once.
+drawn once with a public seed, since marginals of the network may need a sum over all attributes at once. Pairs are then
+corrected by noisy Haar contrasts, as those of `margins` are: what the network leaves out is largest in broad questions.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from itertools import combinations, islice
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
+from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
 from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.measurement import Measurement
 from sfumato.models.base.mechanism import Figure, Forecast, Holds, Lab, Mechanism, Promises
-from sfumato.models.margins.calibration import BROAD_LOOKS, check
+from sfumato.models.margins.calibration import BROAD_LOOKS, LOOKS, check, measure_contrasts
 from sfumato.models.margins.content import Margins
 from sfumato.models.margins.joining import join_counts, one_way_margin, onto_total
+from sfumato.models.margins.measure import Settings as OfMargins
 from sfumato.models.margins.rows import Step
+from sfumato.models.margins.scales import MEASURED, Haar, Scaled, corrected, levels_of
 from sfumato.models.margins.table import Noisy, Places, Table, pooled, spread_out, sum_out
 from sfumato.queries import Identity, Workload
 from sfumato.releases.rows.model import RandomNumbers
@@ -110,10 +114,11 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], tables: Mapping[Places,
 class Settings:
     """Shares of the budget and limits, by judgement.
 
-    shares: for one-way margins, choices, tables and the check; choices have the paper's 0.3. useful: standard
-    deviations of noise that an average cell of a family must hold in rows, the paper's theta. rows: that tables are
-    counted from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices:
-    families that are weighed against each other in one round. most_cells: of a family.
+    shares: for one-way margins, choices, tables and the check; choices have the paper's 0.3, and of tables' share
+    contrasts of pairs have what they have in `margins`. useful: mean errors by noise that an average cell of a family
+    must hold in rows, the paper's theta, and rows of either sign of a contrast. rows: that tables are counted
+    from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices: families that
+    are weighed against each other in one round. most_cells: of a family.
     """
 
     shares: tuple[Fraction, ...] = (Fraction(10, 100), Fraction(30, 100), Fraction(55, 100), Fraction(5, 100))
@@ -124,7 +129,7 @@ class Settings:
     most_cells: int = 2**18
 
 
-SETTINGS = Settings()
+SETTINGS, AS_MARGINS = Settings(), OfMargins()
 
 
 @dataclass(frozen=True)
@@ -141,13 +146,22 @@ def bayes(
     curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None, *, options: Options = PLAIN
 ) -> Margins:
     """Publish the tables of a network that was chosen privately, and all pairs that follow from it."""
-    for_margins, for_choices, for_tables, for_check = budget.split(*SETTINGS.shares)
+    for_margins, for_choices, for_all, for_check = budget.split(*SETTINGS.shares)
+    for_contrasts, for_tables = _beside_contrasts(for_all)
     building = _Building(curator, schema, options.degree)
     building.margins(for_margins)
-    building.grow(for_choices, for_tables)
-    checked = check(curator, schema, building.tables(), for_check, levels=BROAD_LOOKS)
+    chosen = building.broad_pairs(for_contrasts)
+    building.grow(for_choices, for_tables if chosen else for_all)
+    tables, spreads = building.tables(chosen, for_contrasts)
+    deep = {depth for _, depth in chosen.values()} == {MEASURED}
+    checked = check(curator, schema, tables, for_check, spreads, levels=LOOKS if deep else BROAD_LOOKS)
     measured = (*building.measured, *checked.measured)
     return Margins(schema, {"count": checked.tables}, {"count": checked.spreads}, measured)
+
+
+def _beside_contrasts(budget: Budget) -> tuple[Budget, ...]:
+    """Budgets for contrasts of pairs and for tables of the network."""
+    return budget.split(AS_MARGINS.contrasts, 1 - AS_MARGINS.contrasts)
 
 
 @dataclass(eq=False)
@@ -184,8 +198,26 @@ class _Building:
         if rounds == 1:
             self._measure((first,), for_choices)
 
-    def tables(self) -> dict[Places, Table]:
-        """The total, all one-way margins and pairs, and families of three and more."""
+    def broad_pairs(self, budget: Budget) -> dict[Places, tuple[tuple[Haar, ...], int]]:
+        """Haar signs of all pairs, and the depth of their contrasts; none if noise would hide them.
+
+        Those down to eighths, or of halves alone: quarters with halves are 0 where a dependence is symmetric, and would
+        tell that there is none. Rows of either sign must be as many, for the noise, as in a cell of a family.
+        """
+        signs, total = [Haar.of(margin) for margin in self._one_way()], self._total()
+        pairs = {pair: tuple(signs[place] for place in pair) for pair in combinations(range(len(signs)), 2)}
+        pairs = {pair: both for pair, both in pairs.items() if levels_of(both)}
+        for depth in (MEASURED, 1) if pairs else ():
+            listed = sum(len(levels_of(both, depth)) for both in pairs.values())
+            noise = self._error(budget) * (listed if budget.is_pure else listed**0.5)
+            if total >= 2.0**depth * SETTINGS.useful * noise:
+                return {pair: (both, depth) for pair, both in pairs.items()}
+        return {}
+
+    def tables(
+        self, chosen: Mapping[Places, tuple[tuple[Haar, ...], int]], for_contrasts: Budget
+    ) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
+        """The total, one-way margins, pairs corrected by contrasts, families of three and more; spreads of pairs."""
         total, one_way = self._total(), self._one_way()
         found: dict[Places, Table] = {(): Table((), np.array(total), np.array(pooled(self.noisy, ())[1]), np.zeros(()))}
         for place, margin in enumerate(one_way):
@@ -195,7 +227,13 @@ class _Building:
         for pair in combinations(range(len(self.sizes)), 2):
             table = raked(counted(rows, pair, self.sizes, total) + 1e-9, [one_way[place] for place in pair])
             found[pair] = Table(pair, table, np.zeros(table.shape), table + 1.0 / max(1, table.size))
-        return found | larger_tables(self.noisy, found)
+        spreads: dict[Places, Scaled] = {}
+        if chosen:
+            contrasts, measured = measure_contrasts(self.curator, self.schema, chosen, for_contrasts)
+            self.measured.extend(zip(chosen, measured, strict=True))
+            told = {pair for places, _ in self.noisy for pair in combinations(places, 2)}
+            found, spreads = corrected(found, contrasts, told)
+        return found | larger_tables(self.noisy, found), spreads
 
     def _candidates(self, share: Budget) -> Iterator[Family]:
         """Candidate families of attributes not yet in the network, those with fewest parents first."""
@@ -257,13 +295,17 @@ def _promises(
     schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
 ) -> Promises:
     axes, k = len(schema.domain.shape), schema.privacy_unit.contributions
-    for_margins, _, for_tables, _ = (float(each.amount) / axes for each in budget.split(*SETTINGS.shares))
+    for_margins, _, for_all, _ = budget.split(*SETTINGS.shares)
+    alone = (share.evenly(axes)[0] for share in (for_margins, _beside_contrasts(for_all)[1]))
+    noises = (noise_for(share, k, l1=Fraction(1), l2_squared=Fraction(1)) for share in alone)
+    of_margin, of_table = (noise.continuous_variance**0.5 for noise in noises)
     figures = (
         Figure("margins of one attribute", axes, "tables"),
-        Figure("standard error of a cell of these", 2.0**0.5 * k / for_margins),
+        Figure("standard error of a cell of these", of_margin),
         Figure("choices of an attribute and its parents", axes - 1, "choices"),
         Figure(f"tables of an attribute and its parents, {options.degree} at most", axes, "tables"),
-        Figure("standard error of a cell of these", 2.0**0.5 * k / for_tables),
+        Figure("standard error of a cell of these", of_table),
+        Figure("pairs with contrasts, if noise does not hide them", comb(axes, 2), "pairs"),
     )
     return Promises(
         figures,
