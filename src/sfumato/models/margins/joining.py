@@ -358,10 +358,12 @@ def onto_total(numbers: Floats, total: float) -> Floats:
 
     >>> onto_total(np.array([5.0, -2.0, 1.0]), 4.0).tolist()
     [4.0, 0.0, 0.0]
+    >>> onto_total(np.array([5.0, -2.0]), 1e-17).tolist()  # less than rounding leaves
+    [0.0, 0.0]
     """
     falling = np.sort(numbers)[::-1]
     shifts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
-    shift = shifts[np.flatnonzero(falling > shifts)[-1]] if total > 0 else np.inf
+    shift = shifts[np.flatnonzero(falling >= shifts)[-1]] if total > 0 else np.inf
     return np.asarray(np.maximum(numbers - shift, 0.0), dtype=np.float64)
 
 
