@@ -12,8 +12,11 @@ from sfumato.models.margins.scales import (
     FALL,
     LEVELS,
     MEASURED,
+    UNSURE,
     Contrasts,
     Haar,
+    bends,
+    bent,
     corrected,
     first_component,
     halved,
@@ -406,3 +409,27 @@ def test_what_margins_do_not_allow_is_told():
     off = contrasts.of(found[0, 1].estimate - truth)[0, 0]
     told = (spreads[0, 1].noise[0] + spreads[0, 1].model[0]) * contrasts.rows(found[0, 1].estimate)[0, 0]
     assert abs(off) > 10.0 * 30.0 and 0.5 < off**2 / told < 2.0
+
+
+# -- a dependence that is off as a whole
+
+
+def test_bends_are_orthonormal_under_the_rows_and_hold_the_share_of_a_dependence():
+    """A table with 0.3 of the product of two bends of degree 2, and none of any other."""
+    rows, measure = np.arange(1.0, SIDE + 1.0), np.full(SIDE, 1.0 / SIDE)
+    share = rows / rows.sum()
+    curved = bends(rows, measure) - share  # shares of rows times polynomials
+    assert curved @ (curved / share).T == pytest.approx(np.eye(len(curved)), abs=1e-9)
+    assert curved.sum(axis=1) == pytest.approx(0.0, abs=1e-12)
+
+    table = ROWS * (np.outer(share, share) + 0.3 * np.outer(curved[0], curved[0]))
+    expected = np.zeros((len(curved), len(curved)))
+    expected[0, 0] = UNSURE * (0.3 * ROWS) ** 2
+    assert bent(table, share + curved, share + curved) == pytest.approx(expected, abs=1e-3)
+
+
+def test_nothing_bends_without_a_dependence_or_with_few_values():
+    rows = np.arange(1.0, SIDE + 1.0)
+    shapes = bends(rows, np.full(SIDE, 1.0 / SIDE))
+    assert bent(np.outer(rows, rows), shapes, shapes) == pytest.approx(0.0, abs=1e-6)
+    assert bends(np.array([1.0, 2.0, 0.0, 3.0, 4.0]), np.full(5, 0.2)).shape == (0, 5)

@@ -225,6 +225,12 @@ class Claims:
                 for axis, (each, level) in enumerate(zip(key, levels, strict=True)):
                     variances = along(self._move(each, level), variances, axis)
                 result += variances
+            if (found := self.content.bent("count", tuple(place for place, _ in key))) is not None:
+                variances = found[2]
+                for axis, (each, of_axis) in enumerate(zip(key, found[:2], strict=True)):
+                    shares = sum_kinds(of_axis.T, [self._kind(each)])
+                    variances = along((shares - self.base(each)[:, None]) ** 2, variances, axis)
+                result += variances
             self._blocks[key] = self._rounded(result)
         return self._blocks[key]
 

@@ -51,7 +51,7 @@ from sfumato.models.margins.noise import (
     longest_tail,
 )
 from sfumato.models.margins.rows import MOST_CONDITIONS, RowsOfMargins, Source, rows_given
-from sfumato.models.margins.scales import LEVELS, Spreads, halved, measure_of, mixed_sizes, shape_of
+from sfumato.models.margins.scales import LEVELS, Spreads, bends, bent, halved, measure_of, mixed_sizes, shape_of
 from sfumato.models.margins.table import (
     Coarse,
     JoinedErrors,
@@ -337,7 +337,31 @@ class Margins(margins_file.Marginals):
                     )
                     result[0].append(Coarse(shares, {}))
                     result[1].append(Coarse(shares, {part: model}))
+            found = self.bent(of, tuple(places[axis] for axis in part))
+            if found is not None:
+                of_axes = dict(zip(part, found[:2], strict=True))
+                shares = tuple(
+                    sum_kinds(of_axes[axis].T, [kinds[attribute]]).T if axis in of_axes else np.zeros((0, 0))
+                    for axis, attribute in enumerate(places)
+                )
+                result[0].append(Coarse(shares, {}))
+                result[1].append(Coarse(shares, {part: found[2]}))
         return result
+
+    def bent(self, of: str, places: Places) -> tuple[Floats, Floats, Floats] | None:
+        """Bends of both axes of a pair (`scales.bends`), and the error variance of each with each; None without."""
+        if len(places) != 2 or places not in self.tables[of] or self._by_rows or not self.block_variances(of, places):
+            return None
+        if (of, places) not in self._known_bends:
+            first, second = (bends(self._rows_of[place], self._measures[place]) for place in places)
+            self._known_bends[of, places] = first, second, bent(self.tables[of][places].estimate, first, second)
+        found = self._known_bends[of, places]
+        return found if found[2].size else None
+
+    @cached_property
+    def _known_bends(self) -> dict[tuple[str, Places], tuple[Floats, Floats, Floats]]:
+        """Results of `bent` so far, by statistic and axes."""
+        return {}
 
     def block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
         """Variances of the blocks of a set of axes at every scale: level of each axis, from noise and from the model.

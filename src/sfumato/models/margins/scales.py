@@ -148,6 +148,8 @@ def _in_parts(spread: float) -> float:
 
 
 LEVELS = 4  # halvings of every axis that errors are known at: halves, quarters, eighths, sixteenths
+DEGREE = 4  # of polynomials along an axis, from 2 on, in which the shape of a dependence may be off as a whole
+UNSURE = 0.02  # of the square of what an estimate has of them, the variance of that
 MEASURED = 3  # those of which contrasts of pairs are measured
 FINE = 2  # level of eighths, from which errors of blocks have the size that the check measures
 FALL = 2.0  # by which the spread of uncorrected errors falls to the next level: 2 for steps, 8 for slopes
@@ -229,6 +231,31 @@ def sizes_of(rows: Floats, measures: Sequence[Floats], shapes: Sequence[Floats],
 def mixed_sizes(rows: Floats, even: Floats, tilted: Floats) -> Floats:
     """Weighted mean size of a cell (`sizes_of`): 5/12 its rows, 5/12 the even product, 2/12 the tilted product."""
     return np.asarray((5.0 * (rows + even) + 2.0 * tilted) / 12.0)
+
+
+def bends(rows: Floats, measure: Floats) -> Floats:
+    """Bends of an axis: its shares of rows plus polynomials of degree 2 to `DEGREE` times these, (bends, values).
+
+    Polynomials of the place in the measure, orthonormal under the rows; none where few values hold rows.
+    """
+    share = np.maximum(rows, 0.0) / max(float(np.maximum(rows, 0.0).sum()), 1e-300)
+    if np.count_nonzero(share) <= DEGREE:
+        return np.zeros((0, len(share)))
+    root, place = np.sqrt(share), 2.0 * np.cumsum(measure) - measure - 1.0
+    basis = np.linalg.qr(root[:, None] * np.polynomial.legendre.legvander(place, DEGREE))[0]
+    return np.asarray(share + root * basis[:, 2:].T)
+
+
+def bent(table: Floats, first: Floats, second: Floats) -> Floats:
+    """Error variances of a pair's bends, (bends, bends): of each, a share of what the estimate has of it, squared."""
+    total = max(float(table.sum()), 1e-300)
+    margins = table.sum(axis=1) / total, table.sum(axis=0) / total
+    off = table / total - np.outer(*margins)
+    left, right = (
+        np.divide(each, margin, out=np.ones(each.shape), where=margin > 0.0) - 1.0
+        for each, margin in zip((first, second), margins, strict=True)
+    )
+    return np.asarray(UNSURE * (total * (left @ off @ right.T)) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
