@@ -155,6 +155,23 @@ def test_a_series_has_months_of_the_language(tmp_path):
     assert "jede einzelne Zeile in einem Monat" in re.sub(r"<[^>]*>", "", page)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("tables", [[[]], ["region"], [[], "region"], [["region", "sex"], "sex"]])
+def test_that_exact_counts_are_protected_by_nothing_is_said_in_every_language(language, tables):
+    attributes = {
+        "region": {"type": "category", "values": ["N", "S"]},
+        "sex": {"type": "category", "values": ["F", "M"]},
+    }
+    stated = {"dataset": "t", "privacy_unit": "row", "attributes": attributes, "invariants": tables}
+    schema = sf.Schema.from_dict(stated)
+    with speaking(language) as spoken:
+        spoken.names.update(attributes)
+        for budget in (Budget.pure(1), Budget.zcdp("1/20")):
+            statement = describe_guarantee(budget, schema).statement
+            assert (retold(statement) or statement) != statement
+        assert retold(f"Exact counts of {schema.exact_counts} are in it too, and nothing protects these.")
+
+
 def test_an_unknown_language_is_refused_in_one_line(survey):
     with pytest.raises(sf.SfumatoError, match=r"^reports are written in en, de, fr; 'it' is none of these$"):
         sf.report(survey, language="it")
