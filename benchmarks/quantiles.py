@@ -23,7 +23,7 @@ import numpy as np
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import SystemEntropy
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants.choices import limited_domain_loss
 from sfumato.lab.reproduce.tr_2010_003.parity_and_largest import ALPHA, PRINTED, outcome
 from sfumato.models import find_mechanism

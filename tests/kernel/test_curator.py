@@ -13,7 +13,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.queries import Cells, Identity, Prefix, Scaled, Stack, Total, Weighted

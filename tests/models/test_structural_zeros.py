@@ -18,7 +18,7 @@ from sfumato.models.calibration.misfits_by_kind import estimates_alone
 from sfumato.models.tree.fit import fit_tree
 from sfumato.planner.choose import choose_mechanism
 from sfumato.planner.forecast import Question, expected_error, outlook
-from sfumato.planner.marginal_errors import _family_by_family, _query_by_query
+from sfumato.planner.marginal_errors import family_by_family, query_by_query
 from sfumato.planner.simulate import prior_tables
 from sfumato.public.combination import fuse_trees
 from sfumato.publishing.publish import describe_guarantee
@@ -204,8 +204,8 @@ def test_forecasts_are_made_with_the_rules():
         mechanism = find_mechanism(name)
         strategy = mechanism.forecast.strategy(SCHEMA, question.workload, True)
         blocks = question.workload.blocks
-        exact = _query_by_query(strategy, SCHEMA, few, [block[np.arange(9)] for block in blocks])
-        family = _family_by_family(strategy, SCHEMA, few, [block[np.arange(9)] for block in blocks])
+        exact = query_by_query(strategy, SCHEMA, few, [block[np.arange(9)] for block in blocks])
+        family = family_by_family(strategy, SCHEMA, few, [block[np.arange(9)] for block in blocks])
         assert family == pytest.approx(exact, rel=1e-3)
         ruled, free = (expected_error(mechanism, each, Budget.pure(1)).overall for each in (question, plain))
         assert ruled < 0.95 * free

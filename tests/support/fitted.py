@@ -14,7 +14,7 @@ from sfumato.domain import Partition
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Measurement, Trail
 from sfumato.models.calibration.adjusted_fit import Along, MovedFit, steadied
 from sfumato.models.calibration.block_counts import BlockCounts, Blocks

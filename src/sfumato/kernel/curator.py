@@ -25,8 +25,9 @@ from sfumato.kernel.counts import Aggregate, Rows, recoded
 from sfumato.kernel.holding import SUBSETS_AT_ONCE, Holding, View, checked_map, checked_subset, subset_of, thinned
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs import measuring
-from sfumato.kernel.verbs.exponential import SCORES, LargestMisfit, Misfit, RowsRight, Score, choose
+from sfumato.kernel.verbs.exponential import choose
 from sfumato.kernel.verbs.measuring import Guess, PartsMisfit, check_kind, group_sums, pure_epsilon
+from sfumato.kernel.verbs.scores import SCORES, LargestMisfit, Misfit, RowsRight, Score
 from sfumato.measurement import Measurement, Noise, Trail
 from sfumato.queries import Cells, Identity, Queries, Total
 from sfumato.queries.arrays import is_frozen
@@ -146,7 +147,7 @@ class Curator(Holding):
     def select(self, score: Score, budget: Budget) -> int:
         """Choose a candidate by the exponential mechanism on its score; charged to every cell the score reads."""
         if type(score) not in SCORES:
-            raise PrivacyError("select takes a score of sfumato.kernel.verbs.exponential, whose sensitivity is proved")
+            raise PrivacyError("select takes a score of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         check_kind(budget, self.charge)
         self._check_size()
         if isinstance(score, Misfit):
@@ -339,7 +340,7 @@ class Curator(Holding):
 
     def _check_misfit(self, misfit: Misfit) -> None:
         if type(misfit) is not Misfit:
-            raise PrivacyError("a misfit is a Misfit of sfumato.kernel.verbs.exponential, whose sensitivity is proved")
+            raise PrivacyError("a misfit is a Misfit of sfumato.kernel.verbs.scores, whose sensitivity is proved")
         self._check(misfit.queries)
         if not is_frozen(misfit.targets):
             raise PrivacyError("a misfit must be made afresh, not copied: its targets could change while it is used")

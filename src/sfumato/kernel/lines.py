@@ -20,8 +20,8 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.exponential import Rank
 from sfumato.kernel.verbs.partitioning import choose_piece, rows_before
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Laplace, Measurement
 from sfumato.queries import Identity
 

@@ -103,11 +103,11 @@ def expected_blocks(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
     """
     rows = sum(block.rows for block in blocks)
     if rows * max(schema.domain.size, strategy.queries.rows) <= FEW:
-        return _query_by_query(strategy, schema, budget, blocks)
-    return _family_by_family(strategy, schema, budget, blocks)
+        return query_by_query(strategy, schema, budget, blocks)
+    return family_by_family(strategy, schema, budget, blocks)
 
 
-def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
+def query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
     """Root mean square error of every block, (blocks,), from the exact variance of each query."""
     (count, *_) = linear_stand_in(schema, budget, strategy).shown
     written = np.concatenate([np.asarray(block.dense(), dtype=np.float64) for block in blocks])
@@ -118,7 +118,7 @@ def _query_by_query(strategy: Strategy, schema: Schema, budget: Budget, blocks: 
     return np.sqrt([float(part.mean()) for part in np.split(squares, ends)])
 
 
-def _family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
+def family_by_family(strategy: Strategy, schema: Schema, budget: Budget, blocks: Sequence[Queries]) -> Floats:
     """Root mean square error of every block, (blocks,), in closed form, corrected for discrete noise."""
     from sfumato.least_squares.expected_error import expected_errors
 

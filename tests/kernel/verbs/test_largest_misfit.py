@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.kernel.verbs.exponential import LargestMisfit
+from sfumato.kernel.verbs.scores import LargestMisfit
 from sfumato.queries import Identity, Prefix, Weighted
 
 

@@ -14,8 +14,8 @@ from sfumato.domain import Partition
 from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.exponential import Misfit
 from sfumato.kernel.verbs.measuring import PartsMisfit, group_sums
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.measurement import Gaussian, Laplace
 from sfumato.queries import AllRanges, Cells, Identity, Kron, Prefix, Queries, Scaled, Stack, Total, Weighted

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.exponential import Rank
 from sfumato.kernel.verbs.partitioning import blocks, choose_piece, clipped, rows_before
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks.reference import dealt_out, rank_scores
 
 COUNTS, PIECES = np.array([3, 0, 40, 2]), 8

@@ -15,7 +15,7 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.exponential import RowsRight
+from sfumato.kernel.verbs.scores import RowsRight
 from sfumato.lab.audit.attacks.exact import largest_loss, selecting
 from sfumato.lab.audit.attacks.exact_verbs import CANDIDATES
 
@@ -33,7 +33,7 @@ def test_a_row_more_raises_every_score_by_nothing_or_one(rows):
 
 
 def test_large_tables_of_rules_are_multiplied_in_parts(monkeypatch):
-    monkeypatch.setattr("sfumato.kernel.verbs.exponential.AT_ONCE", 8)
+    monkeypatch.setattr("sfumato.kernel.verbs.scores.AT_ONCE", 8)
     counts = np.array([5, 0, 7, 2])
     assert RowsRight(EVERY_RULE).scores(counts).tolist() == (EVERY_RULE @ counts).tolist()
 

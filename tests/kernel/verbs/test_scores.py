@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.kernel.verbs.exponential import FINEST_QUANTILE, Rank
+from sfumato.kernel.verbs.scores import FINEST_QUANTILE, Rank
 
 
 @pytest.mark.parametrize("rows", [10, 2**41, 2**45, 2**55, 2**60])

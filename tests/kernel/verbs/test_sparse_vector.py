@@ -11,8 +11,8 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.exponential import Misfit
 from sfumato.kernel.verbs.measuring import LARGEST
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.kernel.verbs.thresholds import above_noises, first_exceeding
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact_verbs import first_above_law

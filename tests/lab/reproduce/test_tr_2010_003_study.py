@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import SystemEntropy, TestingEntropy
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants.choices import limited_domain_max
 from sfumato.lab.reproduce.studies import usefulness
 from sfumato.lab.reproduce.synthetic import census_ages_and_incomes, census_incomes, curator_of

@@ -38,7 +38,7 @@ def test_they_are_those_of_single_tables(close):
     tables = [few(tuple(rng.integers(1, 24, 3)), seed, tilted=seed % 2 > 0) for seed in range(30)]
     off = 1e-4 if close >= SINGLE else 1e-7  # of a cell, in single precision
     for table, found in zip(tables, join_few(tables, close), strict=True):
-        assert found.shape == table.shape and found.dtype == np.float64
+        assert found.shape == table.shape and found.dtype == (np.float32 if close >= SINGLE else np.float64)
         assert np.allclose(found, table.alone(close), rtol=off, atol=off * ROWS / 1000)
         if not table.contrasts:
             for (a, b), pair in table.pairs.items():

@@ -21,7 +21,7 @@ from sfumato.errors import PrivacyError, QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge, Load, load_of, noise_for
-from sfumato.kernel.verbs.exponential import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Gaussian, Laplace, Noise
 from sfumato.queries import Identity, Kron, Queries
 from sfumato.queries.arrays import codes, frozen

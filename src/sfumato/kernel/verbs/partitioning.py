@@ -51,7 +51,8 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.sampling.entropy import Entropy
 from sfumato.kernel.sampling.exact import bernoulli, exp_minus
-from sfumato.kernel.verbs.exponential import Rank, choose, uniform_below
+from sfumato.kernel.verbs.exponential import choose, uniform_below
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.measurement import Laplace
 from sfumato.queries.arrays import LARGEST
 

@@ -38,7 +38,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.base.mechanism import Forecast, Holds, Mechanism, per_cell
 from sfumato.models.calibration.first_stage import Shares

@@ -36,7 +36,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.measurement import Laplace, Measurement
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.base.mechanism import Forecast, Holds, Lab, Limit, Mechanism, Work

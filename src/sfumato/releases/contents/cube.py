@@ -73,12 +73,12 @@ class Cube(ContentOfCells):
     @cached_property
     def shown(self) -> tuple[Fit, ...]:
         """Fits that answers come from: with 0 in cells that the schema calls impossible, and agreeing with facts."""
-        possible = self.schema.possible
-        if possible is None:
+        structure = self.schema.structure
+        if structure is None:
             return (self._agreeing[0], *self.fits[1:])
         from sfumato.answers.constrained_fit import without_impossible
 
-        return tuple(without_impossible(fit, possible) for fit in self.fits)
+        return tuple(without_impossible(fit, structure.whole) for fit in self.fits)
 
     @cached_property
     def _agreeing(self) -> tuple[Fit, tuple[Fact, ...]]:

@@ -18,7 +18,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.sampling.noise import draw, gaps_between_hits, sparse_hits
 from sfumato.kernel.verbs import thresholds as sifting
-from sfumato.kernel.verbs.exponential import Rank, choose
+from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks.exact import (
     above_threshold,
     counting,

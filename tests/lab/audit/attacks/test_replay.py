@@ -18,7 +18,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Load
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks.replay import DRAWS, replay, replay_findings
 from sfumato.lab.audit.mutants.outputs import fitted_evenly, told_beside_the_fit
 from sfumato.lab.audit.subjects.subject import Row, most_rows, neighbouring_tables, small_schema

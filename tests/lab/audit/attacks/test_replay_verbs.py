@@ -11,7 +11,7 @@ from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.sampling.noise import draw
 from sfumato.kernel.verbs import partitioning
-from sfumato.kernel.verbs.exponential import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.lab.audit.attacks.replay import replay
 from sfumato.lab.audit.subjects.subject import Row, neighbouring_tables, small_schema, square_schema
 from sfumato.measurement import Laplace, Measurement

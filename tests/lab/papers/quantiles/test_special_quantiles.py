@@ -11,7 +11,7 @@ from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.papers.quantiles.content import Quantiles
 from sfumato.models import find_mechanism
 from sfumato.schema import Schema

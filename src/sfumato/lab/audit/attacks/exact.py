@@ -29,7 +29,7 @@ from sfumato.kernel.charge import Charge
 from sfumato.kernel.counts import Aggregate
 from sfumato.kernel.curator import Curator
 from sfumato.kernel.lines import Lines
-from sfumato.kernel.verbs.exponential import Rank, Score
+from sfumato.kernel.verbs.scores import Rank, Score
 from sfumato.lab.audit.attacks.tape import Chosen, ChosenPiece, Draw, Drawn, Sifted, Watched, watching
 from sfumato.lab.audit.subjects.subject import most_rows
 from sfumato.measurement import Laplace

@@ -22,8 +22,8 @@ from sfumato.domain import Axis, Domain
 from sfumato.errors import PrivacyError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import LargestMisfit, Misfit, RowsRight, Score
 from sfumato.kernel.verbs.measuring import Guess
+from sfumato.kernel.verbs.scores import LargestMisfit, Misfit, RowsRight, Score
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.exact import (
     Counts,

@@ -21,8 +21,8 @@ from sfumato.domain import Axis, Domain, Partition
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import Charge
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import Misfit, Score
 from sfumato.kernel.verbs.measuring import Guess
+from sfumato.kernel.verbs.scores import Misfit, Score
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.lab.audit.attacks.tape import Call, Chosen, Drawn, Kind, LinesRecorder, Sifted, Tape, Watched
 from sfumato.measurement import Measurement, Noise

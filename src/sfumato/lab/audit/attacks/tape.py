@@ -32,7 +32,7 @@ from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.kernel.verbs import exponential as choose
 from sfumato.kernel.verbs import partitioning as pieces
 from sfumato.kernel.verbs import thresholds as sifting
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks import reference as twins
 from sfumato.measurement import Measurement, Noise
 

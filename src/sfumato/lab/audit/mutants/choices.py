@@ -38,7 +38,7 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.discovering import FULL, FoundValue, Held, largest, threshold_noise
 from sfumato.kernel.lines import Lines
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.verbs.exponential import LargestMisfit, Rank, RowsRight
+from sfumato.kernel.verbs.scores import LargestMisfit, Rank, RowsRight
 from sfumato.lab.audit.attacks.exact import DIGITS, TOLERANCE, Distribution, Law, exact_loss, exponential, largest_loss
 from sfumato.lab.audit.attacks.exact_values import Kept
 from sfumato.lab.audit.mutants.curators import fresh

@@ -22,7 +22,7 @@ from sfumato.kernel.reading.formats.excel_files import ExcelFiles
 from sfumato.kernel.reading.formats.text_files import CsvFiles, JsonLines, find_csv
 from sfumato.kernel.reading.joining import LinkedTable
 from sfumato.kernel.reading.table import Table, open_table
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants import readers
 from sfumato.lab.audit.reading.attack import attack_source
 from sfumato.lab.audit.reading.database_sources import ALIKE, sqlite_source

@@ -28,7 +28,7 @@ from sfumato.kernel.reading.formats.origin import SOURCE
 from sfumato.kernel.reading.formats.text_files import CsvFiles, JsonLines
 from sfumato.kernel.reading.joining import LinkedTable
 from sfumato.kernel.reading.table import Table, open_table
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.schema import Schema
 
 Steps = Callable[[list[float]], int]  # the values of a measure -> their sum in steps

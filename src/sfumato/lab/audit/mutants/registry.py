@@ -24,7 +24,7 @@ from sfumato.kernel.ledger.past_noise import PastNoise
 from sfumato.kernel.ledger.register import Register
 from sfumato.kernel.reading.engines import silenced
 from sfumato.kernel.sampling.entropy import Entropy
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.attacks import moving_people
 from sfumato.lab.audit.attacks.exact import Law
 from sfumato.lab.audit.attacks.exact_counts import tells_more

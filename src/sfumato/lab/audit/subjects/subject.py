@@ -28,7 +28,8 @@ from sfumato.kernel.curator import Curator
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, Words
 from sfumato.kernel.sampling.noise import draw
-from sfumato.kernel.verbs.exponential import Misfit, Rank, Score, choose
+from sfumato.kernel.verbs.exponential import choose
+from sfumato.kernel.verbs.scores import Misfit, Rank, Score
 from sfumato.measurement import Laplace
 from sfumato.queries import Cells, Identity
 from sfumato.schema import Schema

@@ -16,7 +16,7 @@ from sfumato.arrays import Whole
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import LargestMisfit
+from sfumato.kernel.verbs.scores import LargestMisfit
 from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.base.mechanism import Figure, Forecast, Lab, Mechanism, Promises, sure, with_rows, without_rows

@@ -16,7 +16,7 @@ from sfumato.domain import Partition
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import Misfit
+from sfumato.kernel.verbs.scores import Misfit
 from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.lab.papers.halfspace.content import (
     MOST_ATTRIBUTES,

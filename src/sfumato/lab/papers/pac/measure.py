@@ -28,7 +28,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.curator import Curator
-from sfumato.kernel.verbs.exponential import RowsRight
+from sfumato.kernel.verbs.scores import RowsRight
 from sfumato.lab.papers.forms import small_table, whole_up_to
 from sfumato.lab.papers.pac.content import (
     MOST_ENTRIES,

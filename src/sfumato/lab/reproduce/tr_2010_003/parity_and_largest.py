@@ -19,7 +19,7 @@ from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.given_counts import over_counts
 from sfumato.kernel.sampling.entropy import Entropy, SystemEntropy
-from sfumato.kernel.verbs.exponential import Rank
+from sfumato.kernel.verbs.scores import Rank
 from sfumato.lab.audit.mutants.choices import limited_domain_loss
 from sfumato.lab.papers.parity.content import ParityCube, odd
 from sfumato.lab.papers.parity.measure import parity as parity_release
