@@ -8,7 +8,7 @@ import pytest
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
 from sfumato.schema.file import read_yaml
-from sfumato.schema.invariants import COUNTED, tables_in_words, with_counts
+from sfumato.schema.invariants import COUNTED, counted_lines, tables_in_words
 from sfumato.schema.linked import load_schema
 
 ATTRIBUTES = {
@@ -115,7 +115,9 @@ def test_linked_tables_have_none():
 def test_with_counts_they_are_facts_of_the_table_itself():
     table = np.arange(9).reshape(3, 3)  # by region and sex, whose last column has rows without a sex
     sums = {(): table.sum().reshape(1), ("region",): table.sum(axis=1), ("sex", "region"): table.reshape(-1)}
-    counted = with_counts(stated([[], "region", ["sex", "region"]]), lambda names: sums[tuple(names)])
+    schema = stated([[], "region", ["sex", "region"]])
+    lines = counted_lines(schema.exact_sets, lambda names: sums[tuple(names)])
+    counted = Schema.from_dict({**schema.to_dict(), "invariants": lines})
     assert Schema.from_dict(counted.to_dict()) == counted
     whole, by_region, by_both = counted.known
     assert (whole.places, by_region.places, by_both.places) == ((), (0,), (0, 1))

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from pydantic import PlainValidator
 
 from sfumato.arrays import Whole
+from sfumato.domain import Domain
 from sfumato.errors import SchemaError
 from sfumato.plain_text import printable
 from sfumato.schema.facts import MOST_COUNTS, MOST_FACTS, MOST_ROWS, MOST_TOGETHER, Fact
-from sfumato.schema.parts import shown
-
-if TYPE_CHECKING:
-    from sfumato.schema.schema import Schema
+from sfumato.schema.parts import PrivacyUnit, shown
 
 ExactSets = tuple[tuple[str, ...], ...]  # attributes of each table of exact counts
 COUNTED = "counted exactly in this table"  # source of counts that nobody published before
@@ -32,6 +30,16 @@ EVEN_THOUGH = "--even-though-exact (even_though_exact=True)"
 _FORM = "write [[], region, [region, sex]]; [] is the number of all rows"
 # There is no proof for these.
 NOT_BESIDE = "facts", "series", "impossible", "follows", "weight", "per_person", "discovered"
+
+
+class Stated(Protocol):
+    """What invariants need to know of a schema."""
+
+    privacy_unit: PrivacyUnit
+    invariants: tuple[Any, ...] | None
+
+    @property
+    def domain(self) -> Domain: ...
 
 
 def _lines(value: object) -> tuple[Any, ...]:
@@ -72,7 +80,7 @@ def are_counted(lines: Sequence[Any]) -> bool:
     return all(isinstance(line, Mapping) for line in lines)
 
 
-def check_invariants(schema: Schema) -> None:
+def check_invariants(schema: Stated) -> None:
     """Refuse tables that do not go with the rest of the schema, or that are not few and small."""
     if beside := [key for key in NOT_BESIDE if getattr(schema, key) is not None]:
         raise SchemaError(f"invariants do not go with {beside[0]}; leave one of them out")
@@ -91,7 +99,7 @@ def check_invariants(schema: Schema) -> None:
         raise SchemaError(f"invariants are more than {MOST_COUNTS:,} counts, all together; leave some out")
 
 
-def counted_facts(schema: Schema) -> tuple[Fact, ...]:
+def counted_facts(schema: Stated) -> tuple[Fact, ...]:
     """The exact counts as facts; a SchemaError says what they contradict."""
     lines, facts = schema.invariants or (), list[Fact]()
     if any(isinstance(line, Mapping) for line in lines) and not are_counted(lines):
@@ -105,10 +113,9 @@ def counted_facts(schema: Schema) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def with_counts(schema: Schema, disclose: Callable[[Sequence[str]], Whole]) -> Schema:
-    """The schema with the exact counts of its invariants. disclose: gives those of a set of attributes."""
-    lines = [{"by": names, "counts": disclose(names).tolist()} for names in schema.exact_sets]
-    return type(schema).from_dict({**schema.to_dict(), "invariants": lines})
+def counted_lines(sets: ExactSets, disclose: Callable[[Sequence[str]], Whole]) -> list[dict[str, Any]]:
+    """Lines with their exact counts, as a release's schema has them. disclose: gives those of a set of attributes."""
+    return [{"by": names, "counts": disclose(names).tolist()} for names in sets]
 
 
 def tables_in_words(sets: ExactSets) -> str:
