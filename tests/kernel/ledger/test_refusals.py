@@ -176,7 +176,8 @@ def test_a_ledger_of_format_seven_opens_and_names_no_exact_counts(ledger):
 def test_named_exact_counts_cannot_be_taken_back(ledger):
     reserve(ledger, exact=((), ("region",)))
     kept = ledger.path.read_bytes()
-    for text in ("NULL", "'[[]]'", "'[]'", '\'[[], ["region"], ["sex"]]\'', "''", "'{'", "x'00'", "7"):
+    endless = f"'{'[' * 100_000}'"
+    for text in ("NULL", "'[[]]'", "'[]'", '\'[[], ["region"], ["sex"]]\'', "''", "'{'", "x'00'", "7", endless):
         raw(ledger.path, f"UPDATE entries SET exact = {text}")
         assert "damaged or was altered" in refusal(LedgerError, ledger.entries), text
         ledger.path.write_bytes(kept)

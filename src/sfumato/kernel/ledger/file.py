@@ -191,7 +191,7 @@ def open_book(connection: sqlite3.Connection, path: Path) -> Book:
             intact = intact and (entry.unit is not None or not entries or entries[-1].unit is None)
             entries.append(entry)
         changes = read_changes(connection, identity, totals) if version >= 3 else ()
-    except (TypeError, ValueError, BudgetError):  # BudgetError: a total that is no amount of privacy
+    except (TypeError, ValueError, RecursionError, BudgetError):  # BudgetError: a total that is no amount of privacy
         intact = False
     if not intact:
         raise LedgerError(
