@@ -52,7 +52,7 @@ _SPOKEN: ContextVar[Tongue] = ContextVar("tongue", default=Tongue())  # noqa: B0
 def speaking(language: str) -> Iterator[Tongue]:
     """Write all texts of a block of code in a language: en, de or fr."""
     if language not in MARKS:
-        raise QueryError(f"reports are written in {', '.join(MARKS)}; {language!r} is none of these")
+        raise QueryError(f"reports are written in {', '.join(MARKS)}; {language[:20]!r} is none of these")
     messages = {} if language == "en" else read_messages(language)
     told = {_as_pattern(form): own for form, own in messages.get("told", {}).items()}
     spoken = Tongue(language, messages.get("page", {}), told)
