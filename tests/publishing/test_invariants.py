@@ -6,6 +6,7 @@ With the testing generator, whose noise is the same every time: no run fails by 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,18 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import MechanismError, PrivacyError, ReleaseFileError, RepeatedRelease, SchemaError
-from sfumato.kernel.budget import Cost
+from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.ledger.ledger import Ledger
 from sfumato.kernel.opening import Terms, open_curator
 from sfumato.kernel.reading.table import open_table
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import MECHANISMS
+from sfumato.planner.marginal_errors import errors_by_kind
 from sfumato.public.certificate.record import certificate
 from sfumato.public.combination import combine
 from sfumato.public.report.report import report
 from sfumato.publishing.prepare import Request, already_there
+from sfumato.queries import default_workload
 from sfumato.releases.file.artifact import read_artifact
 from sfumato.releases.file.consistency import check_manifest
 from sfumato.releases.file.manifest import guarantee_of
@@ -194,3 +197,15 @@ def test_releases_with_them_are_not_combined(tmp_path):
         made(tmp_path, again=True, entropy=None).save(tmp_path / f"{number}.sfumato")
     with pytest.raises(ReleaseFileError, match=r"exact counts .* are not combined"):
         combine(tmp_path / "1.sfumato", tmp_path / "2.sfumato")
+
+
+@pytest.mark.parametrize("named", [[[], "region"], None])
+def test_expected_errors_after_a_release_know_what_is_exact(tmp_path, named):
+    schema = schema_with(*named) if named else Schema(**WHOLE, facts=[{"count": ROWS, "source": "register"}])
+    budget, more = Budget.pure(Fraction(1, 2)), {"even_though_exact": named is not None, "entropy": TestingEntropy(1)}
+    release = sf.release(TABLE, schema, "0.5", mechanism="matrix", ledger=tmp_path / "ledger", **more)
+    mechanism, workload = MECHANISMS["matrix"], default_workload(schema.domain)
+    planned = errors_by_kind(schema_with(), mechanism, workload, budget)
+    errors = errors_by_kind(release.schema, mechanism, workload, budget, release.content)
+    assert errors["all rows"] < 1e-3 < planned["all rows"]
+    assert 0.0 < errors["two attributes"] < planned["two attributes"]

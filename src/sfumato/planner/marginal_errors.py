@@ -163,8 +163,9 @@ def squares_by_kind(
 ) -> Squares:
     """Mean squared error of the marginal counts of some sets of 0, 1, 2 and 3 attributes; empty where it is unknown."""
     kinds = range(min(len(schema.domain.axes), 3) + 1)
-    if mechanism.forecast.strategy is not None and workload is not None and mechanism.answers == "everything":
-        strategy = mechanism.forecast.strategy(schema, workload, budget.is_pure)
+    by_noise = None if content is not None and schema.known else mechanism.forecast.strategy  # known counts err less
+    if by_noise is not None and workload is not None and mechanism.answers == "everything":
+        strategy = by_noise(schema, workload, budget.is_pure)
         chosen = [axes for kind in kinds for axes in some_sets(schema.domain, kind, PRICED)]
         squares = (expected_blocks(strategy, schema, budget, [table(schema, axes) for axes in chosen]) ** 2).tolist()
         found = {axes: square * schema.count_step**2 for axes, square in zip(chosen, squares, strict=True)}
