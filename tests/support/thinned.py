@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache
 from itertools import islice
@@ -30,8 +31,11 @@ def every_97th_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 def of_this_commit() -> int:
     """A number that is another one with every commit, so that runs of successive commits walk through all there is.
 
-    The same commit gives the same, so that what failed fails again; 0 where there is no history.
+    The same commit gives the same, so that what failed fails again; 0 where there is no history, and on a build server,
+    as with conftest.py's examples: there a change is judged by what it changes.
     """
     command = ["git", "rev-parse", "HEAD"]
+    if os.environ.get("CI"):
+        return 0
     found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return int(found.stdout.strip()[:12], 16) if found.returncode == 0 else 0

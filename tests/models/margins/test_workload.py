@@ -60,8 +60,9 @@ def test_sets_too_large_for_a_table_are_left_out():
 def test_what_was_named_has_less_error_as_told_and_in_fact(tmp_path, delta):
     """Mean squares of three groups in six releases, whose noise is the same every time.
 
-    With a delta the pair is known nearly as well without a workload (1,890 and 1,718 over twelve releases, told 3,026
-    and 2,993), so that what is told may be a quarter more; pure it falls to a twentieth.
+    With a delta the pair is known as well without a workload (1,600 +- 240 and 1,600 +- 270 over thirty releases, told
+    2,700 and 2,900), so that what is told may be a quarter more and errors are compared with it alone; pure both fall
+    to less than a twentieth.
     """
     truth = np.histogram2d(TABLE["a"].to_numpy() < 20, TABLE["b"].to_numpy(), bins=[2, 3])[0][1]
     errors, told = {}, {}
@@ -82,7 +83,7 @@ def test_what_was_named_has_less_error_as_told_and_in_fact(tmp_path, delta):
         cells = np.array([[(row[1].value, row[1].stderr) for row in each.rows] for each in found])
         errors[len(words)] = float(((cells[..., 0] - truth) ** 2).mean())
         told[len(words)] = float((cells[..., 1] ** 2).mean())
-    assert errors[1] < 0.8 * errors[0] and told[1] < (1.25 if delta else 0.2) * told[0]
+    assert told[1] < (1.25 if delta else 0.2) * told[0] and (delta or errors[1] < 0.2 * errors[0])
     assert told[1] / 4.0 < errors[1] < 4.0 * told[1]
 
 

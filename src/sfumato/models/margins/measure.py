@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # `auto` asks what is foretold wherever there are three attri
 
 NONE: Mapping[Places, Contrasts] = {}
 MOST_COMPARED = 2**22  # cells of a long attribute with another one, whose values are compared with their groups
+STANDS_OUT = 0.75  # of its noise, as which the root mean square of contrasts is that are measured for it alone
 FINEST = 2**20  # parts in which shares of a budget are counted
 OCTAVE = 16  # steps from a share to its double: few shares make few scales of noise, each with a sampler to set up
 OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes and for each of its cells; see `_work`
@@ -188,7 +189,10 @@ def _margins(curator: Curator, schema: Schema, budget: Budget, named: Sequence[P
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Measurements of one release of marginals, in the order taken; named, tilt: as in `_margins`."""
+    """Measurements of one release of marginals, in the order taken.
+
+    named, tilt: as in `_margins`. missed: as in `views.Foretold`.
+    """
 
     curator: Curator
     schema: Schema
@@ -197,6 +201,7 @@ class _Survey:
     tilt: Fraction
     measured: list[tuple[Places, Measurement]] = field(default_factory=list)
     spreads: dict[Places, Scaled] = field(default_factory=dict)
+    missed: dict[Places, float] = field(default_factory=dict)
     guessed: list[Floats] = field(default_factory=list)
 
     def counts(self, budget: Budget) -> dict[Places, Table]:
@@ -231,9 +236,11 @@ class _Survey:
     ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
         """Pairs whose Haar contrasts are worth measuring, with the signs of both axes and the depth.
 
-        one_way: as a file keeps them, so that the signs follow from it.
+        Of pairs that nothing else would tell of, that of the halves too, where their misfits are so much in doubt that
+        the mean square of these contrasts would stand out from noise. one_way: as a file keeps them, so that signs
+        follow from it.
         """
-        from sfumato.models.margins.scales import Haar, worth_measuring
+        from sfumato.models.margins.scales import Haar, levels_of, worth_measuring
 
         amount, total = self._for_one_row(budget), sum(worth.values())
         shape, signs = self.schema.domain.shape, [Haar.of(margin) for margin in one_way]
@@ -250,6 +257,14 @@ class _Survey:
         alone = 2.0 / share**2 if budget.is_pure else 0.5 / share
         both = [(signs[a], signs[b]) for a, b in pairs]
         depths = worth_measuring(np.array(before), both, alone, budget.is_pure).tolist()
+        unseen = [place for place, pair in enumerate(pairs) if not depths[place] and pair not in precisions]
+        missed = [self.missed.get(pairs[place], 0.0) / 2.0 for place in unseen]
+        number = sum(len(levels_of(part, depth)) for part, depth in zip(both, depths, strict=True) if depth)
+        number += len(unseen)
+        noise = sqrt(alone) * (number if budget.is_pure else sqrt(number))
+        if sqrt(sum(each**2 for each in missed)) > STANDS_OUT * len(unseen) ** 0.25 * noise:
+            for place in unseen:
+                depths[place] = 1
         return {pair: (part, depth) for pair, part, depth in zip(pairs, both, depths, strict=True) if depth}
 
     def _contrasts(
@@ -328,6 +343,7 @@ class _Survey:
         known_pairs = [places for places in every if _essential(self.schema, places) != places]
         every |= dict.fromkeys(known_pairs, 0.0)  # an attribute and what follows from it have nothing to tell
         foretold = foretell(one_way, unsure, replace(of_pairs, values=every), of_threes, budget.is_pure)
+        self.missed.update(foretold.missed)
         by_now = np.array([_precision(measured, places, self.schema.domain.shape) for places in foretold.sets])
         found = Search(foretold, self.schema.domain.shape, by_now, amount, budget.is_pure).best().listed()
         narrowed: dict[Places, float] = {}

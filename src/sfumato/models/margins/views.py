@@ -20,6 +20,7 @@ shares equalise marginal gains; PriView (Qardaji, Yang, Li 2014) uses a covering
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -58,7 +59,8 @@ class Foretold:
 
     sets: the sets. errors: (sets, noises), sums of absolute cell errors as shares of the rows. weights: (orders, sets),
     weight of a set's error in the mean error of tables of an order. worth: (orders,), weights of the orders. dense:
-    sets of three attributes that interact more than usual, by their misfits.
+    sets of three attributes that interact more than usual, by their misfits. missed: of each pair, the root of the
+    posterior mean square of the misfit of the product of its margins, in rows.
     """
 
     sets: tuple[Places, ...]
@@ -66,6 +68,7 @@ class Foretold:
     weights: Floats
     worth: Floats
     dense: tuple[Places, ...] = ()
+    missed: Mapping[Places, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +96,7 @@ def foretell(
     errors: list[Floats] = []
     spreads: dict[Places, float] = {}  # of pairs, which come before what is larger
     dense: list[Places] = []
+    missed: dict[Places, float] = {}
     for order, sets in zip(orders, listed, strict=True):
         places = np.array(sets)
         cells, number = _cells(frequencies, numbers, places)
@@ -101,6 +105,8 @@ def foretell(
             besides = _rough_margins(np.minimum(rough / np.maximum(frequencies * total, 1e-9) ** 2, 1.0), places, rows)
             belief = _believed(sets, of_pairs, rows, number, besides, pure)
             spreads = dict(zip(sets, np.exp(belief @ np.log(SPREADS)).tolist(), strict=True))
+            sizes = np.sqrt(belief @ SPREADS**2) * OF_NORMAL * (number * rows).sum(axis=1)
+            missed = dict(zip(sets, sizes.tolist(), strict=True))
             errors.append(_errors_by_belief(rows, number, belief))
             continue
         of_sets = np.ones(len(sets)) if order == 1 else _beyond_pairs(spreads, sets)
@@ -122,6 +128,7 @@ def foretell(
         np.repeat(weights, [len(sets) for sets in listed], axis=1),
         worth,
         tuple(dense),
+        missed,
     )
 
 
