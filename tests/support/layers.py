@@ -76,6 +76,7 @@ FULL = {
     r"tests/lab/papers/pac/test_pac.py::test_the_error_is_covered": "coverage",
     r"tests/models/base/test_mechanism_contract.py::test_intervals_hold": "coverage: 100 releases of each mechanism",
     r"tests/lab/reproduce/(\w+/test_|test_\w+_study)": "the studies of papers again",
+    r"tests/answers/test_survival.py::test_intervals_hold": "coverage",
     r"tests/answers/test_(formulas|functions|spreads).py::test_(gaps|the_difference|intervals_of_dev)": "coverage",
     r"tests/answers/test_fieller.py::test_a_(share_is|linear_answer_with_a_cut_bin_is)_covered": "coverage",
     r"tests/answers/test_answers_intervals_together.py::test_overlapping_ranges_hold": "coverage",

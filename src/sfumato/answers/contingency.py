@@ -264,7 +264,7 @@ class IndependenceTest:
 def independence(content: Shown, first: str, second: str, *, where: str | None = None) -> IndependenceTest:
     """Test whether two attributes are independent. where: condition as behind WHERE in SQL."""
     schema = content.schema
-    names = _attribute(first, schema), _attribute(second, schema)
+    names = attribute_named(first, schema), attribute_named(second, schema)
     if names[0] == names[1]:
         raise QueryError(f"{names[0]} is not independent of itself; name two attributes")
     rows = Predicate.everything()
@@ -314,7 +314,7 @@ def _tested(table: PairTable) -> tuple[float, float]:
     return statistic, (1 + larger) / (DRAWS + 1)
 
 
-def _attribute(name: str, schema: Schema) -> str:
+def attribute_named(name: str, schema: Schema) -> str:
     """Attribute of this name, capitals or not."""
     known = {one.lower(): one for one in schema.domain.names}
     if name.lower() not in known:
@@ -324,7 +324,7 @@ def _attribute(name: str, schema: Schema) -> str:
 
 def ratio_statement(exposure: str, outcome: str, schema: Schema, *, odds: bool, where: str | None) -> str:
     """SELECT of the odds ratio or the risk ratio of two attributes with two values each, or of two conditions."""
-    with_it, so = _condition(exposure, schema), _condition(outcome, schema)
+    with_it, so = condition_of(exposure, schema), condition_of(outcome, schema)
     a, b, c, d = (
         f"COUNT(*) FILTER (WHERE {one} AND {other})"
         for one in (f"({with_it})", f"NOT ({with_it})")
@@ -334,7 +334,7 @@ def ratio_statement(exposure: str, outcome: str, schema: Schema, *, odds: bool, 
     return f"SELECT {ratio} AS ratio FROM release" + (f" WHERE {where}" if where is not None else "")
 
 
-def _condition(text: str, schema: Schema) -> str:
+def condition_of(text: str, schema: Schema) -> str:
     """Condition of an attribute with two values, that it has the second; any other text is a condition itself."""
     names: Sequence[str] = [name for name in schema.domain.names if name.lower() == text.strip('" ').lower()]
     if not names:

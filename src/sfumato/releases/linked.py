@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.answers.regression import Regression
+    from sfumato.answers.survival import Survival
     from sfumato.answers.results import Result
     from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.description import Description
@@ -191,6 +192,10 @@ class Linked(Release):
     def regress(self, formula: str, **asked: Any) -> Regression:
         there = ", ".join(link.name for link in self.links)
         raise QueryError(f"a regression is of one table; take it from .tables, which has {there}")
+
+    def survival(self, time: str, event: str, **asked: Any) -> Survival:
+        there = ", ".join(link.name for link in self.links)
+        raise QueryError(f"survival curves are of one table; take them from .tables, which has {there}")
 
     def sample_tables(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
         """Draw synthetic rows of all tables, with keys that match. rows: of each table that belongs to none."""

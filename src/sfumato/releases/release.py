@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sfumato.answers.question import Manner
     from sfumato.answers.regression import Regression
     from sfumato.answers.results import Estimate, Result
+    from sfumato.answers.survival import Survival
     from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.description import Description
     from sfumato.releases.rows.condition import Lot
@@ -272,6 +273,29 @@ class Release:
 
         text = ratio_statement(exposure, outcome, self.schema, odds=False, where=where)
         return as_ratio(self._number(text, **settings))
+
+    def survival(
+        self,
+        time: str,
+        event: str,
+        *,
+        by: str | None = None,
+        where: str | None = None,
+        confidence: float = 0.95,
+        population: bool = False,
+    ) -> Survival:
+        """Kaplan-Meier curves: the share still without an event at each time, with intervals.
+
+        time: an attribute with an order, when a row's event came or it was last seen. event: an attribute with two
+        values, of which the second or true is the event, or a condition as in SQL. by: attribute of which each value
+        has a curve of its own. where, population: as for `regress`.
+        """
+        from sfumato.answers.survival import survival
+
+        self._refuse_weights(True)
+        cells = self._of_cells("follow over time")
+        how: dict[str, Any] = {"by": by, "where": where, "confidence": confidence, "population": population}
+        return survival(cells, time, event, **how)
 
     def _number(self, sql: str, **settings: Any) -> Estimate:
         """The one number of an answer."""

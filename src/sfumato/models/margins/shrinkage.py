@@ -405,9 +405,7 @@ def posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Fl
     np.exp(likelihood, out=likelihood)
     shares = TAIL_SHARES.astype(np.float32)
     prior = np.float32(TAIL_TRUST) * shares
-    for _ in range(
-        TAIL_ROUNDS
-    ):  # by np.dot: `@` warns where OpenBLAS raises a flag on good numbers (numpy's issue 24067)
+    for _ in range(TAIL_ROUNDS):  # np.dot: `@` warns where OpenBLAS raises a flag on good numbers (numpy's issue 24067)
         shares = shares * np.dot(likelihood, 1.0 / np.dot(shares, likelihood)) + prior
         shares = shares / shares.sum()
     likelihood *= shares[:, None]  # and with that the posterior of each tail
