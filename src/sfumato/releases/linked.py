@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.answers.regression import Regression
-    from sfumato.answers.survival import Survival
     from sfumato.answers.results import Result
+    from sfumato.answers.survival import Survival
     from sfumato.releases.contents.content import ContentOfCells
     from sfumato.releases.description import Description
     from sfumato.releases.file.linked import LinkedFile

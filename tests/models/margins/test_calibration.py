@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sfumato.models.calibration.model_error import OF_NORMAL
-from sfumato.models.margins.calibration import Doubt, scale_of
+from sfumato.models.margins.calibration import ALL, FINE, Doubt, scale_of, scaled_blocks
+from sfumato.models.margins.scales import Scaled
+from sfumato.models.margins.table import Table
 
 RNG = np.random.default_rng(1)
 DOUBTS = [Doubt(RNG.uniform(0, 3, 20), RNG.uniform(0.1, 2, 20)) for _ in range(5)]
@@ -44,3 +46,14 @@ def test_it_stays_between_its_bounds():
     assert scale_of(DOUBTS, 1e9, 0.0, 0.25, 7.0) == pytest.approx(7.0)
     nothing = [Doubt(np.ones(3), np.zeros(3))]
     assert scale_of(nothing, 1.0, 0.0) == 0.0 and np.isfinite(scale_of(nothing, 100.0, 0.0))
+
+
+def test_quarters_that_no_contrast_measures_err_at_least_as_the_contrasts_of_halves_foretell():
+    """A contrast corrects halves as a step; what is smooth is off in quarters by much more than in eighths."""
+    table = Table((0, 1), np.full((16, 16), 10.0), np.zeros((16, 16)), np.full((16, 16), 10.0))
+    scales = {(ALL, ALL): 1.0, (FINE, FINE): 2.0, (ALL, 0): 1.0, (0, ALL): 1.0}
+    for of_quarters, expected in ((9.0, 9.0), (0.5, 2.0)):
+        contrasts = Scaled((1.0, 0.0, 0.0, 0.0), (3.0, of_quarters, of_quarters / 2, of_quarters / 4))
+        found = scaled_blocks((0, 1), scales, table, (0.0, 0.0), contrasts, None)
+        both = [noise + model for noise, model in zip(found.noise, found.model, strict=True)]
+        assert both[:3] == pytest.approx([4.0, expected, 2.0])

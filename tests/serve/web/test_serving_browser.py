@@ -217,7 +217,8 @@ def test_on_paper_there_are_answers_and_notes_and_no_controls(browser, address):
         page.fill("#sql", "SELECT age, sex, COUNT(*) AS n FROM survey GROUP BY age, sex")
         page.click("#ask button[type=submit]")
         hidden = "(one) => one.scrollHeight - one.clientHeight"
-        page.wait_for_function(f"({hidden})(document.querySelector('#sql-table')) > 100")  # long, and cut on a screen
+        page.locator("#sql-table tbody tr").last.wait_for()
+        assert page.locator("#sql-table").evaluate(hidden) > 100  # long, and cut on a screen
         page.emulate_media(media="print")
         assert page.locator("#sql-table").evaluate(hidden) <= 1
         assert not page.locator("#examples").is_visible()

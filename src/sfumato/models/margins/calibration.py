@@ -706,10 +706,12 @@ def scaled_blocks(
     eighths = scales.get((FINE,) * order, 0.0) * sum(of_table)
     for level in reversed(range(LEVELS)):
         if by_contrasts is not None:  # noise of what was not measured is that of finer blocks, which are off by no more
-            # as their misfit says, and so quarters of which no contrast was measured, if nobody looked at them
+            # as their misfit says, and so quarters of which no contrast was measured, if nobody looked at them, or as
+            # much as their halves' contrast foretells if that is more: it corrects as a step what may be a slope
             whole = max(eighths, scales.get((level,) * order, 0.0) * sum(of_table))
-            if level < FINE and by_contrasts.noise[level]:
-                whole = by_contrasts.noise[level] + by_contrasts.model[level]
+            if level < FINE:
+                foretold = by_contrasts.noise[level] + by_contrasts.model[level]
+                whole = foretold if by_contrasts.noise[level] else max(whole, foretold)
             elif level > FINE:  # between eighths and single cells
                 whole = (eighths + noise[0] + model[0]) / 2.0
             by_noise = min(by_contrasts.noise[level] or noise[0], whole)
