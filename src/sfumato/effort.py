@@ -33,12 +33,12 @@ class TooMuchWork(QueryError):
 
 
 class _Steps:
-    """Counter of the remaining steps."""
+    """Counter of the remaining steps, of `most` in all."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "most")
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, most: int) -> None:
+        self.left = self.most = most
 
 
 _STEPS: ContextVar[_Steps | None] = ContextVar("steps", default=None)
@@ -52,7 +52,7 @@ def counted(most: int = MOST_STEPS) -> Iterator[None]:
     ...     spend(11, "this")
     Traceback (most recent call last):
     ...
-    sfumato.effort.TooMuchWork: this takes more than 1,500,000 steps to work out; write it shorter, or ask in parts
+    sfumato.effort.TooMuchWork: this takes more than 10 steps to work out; write it shorter, or ask in parts
     """
     if _STEPS.get() is not None:
         yield
@@ -74,7 +74,7 @@ def spend(steps: int, what: str = "the query") -> None:
         return
     found.left -= steps
     if found.left < 0:
-        raise TooMuchWork(f"{what} takes more than {MOST_STEPS:,} steps to work out; write it shorter, or ask in parts")
+        raise TooMuchWork(f"{what} takes more than {found.most:,} steps to work out; write it shorter, or ask in parts")
 
 
 def at_most(count: int, most: int, what: str, remedy: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, inf, isfinite
+from math import inf, isfinite
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ from sfumato.planner.other_plans import (
 from sfumato.planner.questions import Item, Statements, default_items, example_items, read_statements, statement_items
 from sfumato.planner.report import Doubled, OverTime, Plan
 from sfumato.planner.simulate import MOST_SIMULATED
-from sfumato.planner.usefulness import every_query_error, least_epsilon, paper_error
+from sfumato.planner.usefulness import every_query_error, least_epsilon, paper_error, rounded_up
 from sfumato.queries import default_workload
 from sfumato.queries.ranges import Running
 from sfumato.releases.file.manifest import check_description
@@ -230,7 +230,7 @@ def plan_tables(
         needed = [Fraction(one) / shares[name] for name, found in chosen.items() for one in found if one is not None]
         if len(needed) < len(plans):
             return plans, None
-        return plans, Fraction(ceil(10**4 * max(needed) * sum(shares.values())), 10**4)  # upwards to four digits
+        return plans, rounded_up(max(needed) * sum(shares.values()), 4)
     cost = Cost.stated(epsilon, delta, rho)
     parts = dict(zip(shares, cost.budget.split(*shares.values()), strict=True))
     chance = None if cost.pure else cost.delta

@@ -310,7 +310,7 @@ def _out_of_reach(error: float) -> QueryError:
     return QueryError(f"no epsilon up to {MOST} keeps it within {error:,g}")
 
 
-def rounded_up(number: float, digits: int) -> Fraction:
+def rounded_up(number: float | Fraction, digits: int) -> Fraction:
     """Round a number up to some significant digits.
 
     >>> rounded_up(0.1234, 2), rounded_up(51.2, 2)

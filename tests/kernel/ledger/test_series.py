@@ -9,7 +9,7 @@ import pytest
 from ledgers import old_ledger, raw, refusal, reserve
 
 from sfumato.cli.show import left, left_in, periods_of
-from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, SchemaError
+from sfumato.errors import BudgetError, BudgetExhausted, LedgerError, RepeatedRelease, SchemaError
 from sfumato.kernel.budget import Cost, rho_for
 from sfumato.kernel.ledger.book import Series, Unit, period_of
 from sfumato.kernel.ledger.composition import Loss, composed, fits
@@ -44,8 +44,9 @@ def test_each_period_has_an_account_of_its_own(ledger):
 
 
 def test_spellings_of_a_name_are_one_period(ledger):
-    part(ledger, "Spring", unit=MONTH)
+    part(ledger, "Spring", unit=MONTH, request="a" * 64)
     refusal(BudgetExhausted, part, ledger, "spring")
+    refusal(RepeatedRelease, part, ledger, "spring", "0.1", request="a" * 64, again=False)
 
 
 def test_the_costliest_periods_are_added_up(ledger):

@@ -164,7 +164,7 @@ def refuse_repetition(book: Book, dataset: str, request: str | None, period: str
 
     Only what is public is compared: the table by its name, the schema, the mechanism, the cost and the workload.
     """
-    mine = [entry for entry in book.of(dataset) if entry.period == period]
+    mine = [entry for entry in book.of(dataset) if _spelled(entry.period) == _spelled(period)]
     last = mine[-1] if mine else None
     if request is None or last is None or last.request != request:
         return
@@ -176,6 +176,11 @@ def refuse_repetition(book: Book, dataset: str, request: str | None, period: str
         f"the same schema, mechanism and epsilon (entry {last.number} of {when} UTC, {became}); another one costs "
         f"{cost} once more; use the file that there is, or say that it is meant: --again (again=True)"
     )
+
+
+def _spelled(period: str | None) -> str | None:
+    """Spelling under which periods are compared."""
+    return None if period is None else same_dataset(period)
 
 
 def refuse_missing(path: Path, identity: str | None) -> NoReturn:
