@@ -32,10 +32,10 @@ MOST_LAID_OUT = 2**25  # cells that are looked at one by one, where a region in 
 
 @dataclass(frozen=True, eq=False)
 class ByAxis:
-    """Number of the noise of every combination of rows of a Kronecker product, from a code of the rows along each axis.
+    """Index of the noise of every row of a Kronecker product, computed from codes of the rows of each factor.
 
-    Noises are numbered by their codes, those of the last axis fastest. Kept for products of so many rows that a number
-    for each of them would be as large as their answers.
+    Noises are numbered by their codes, those of the last factor fastest. For products of so many rows that an array of
+    their indices would be as large as their answers. along: code of each row of each factor.
 
     >>> which = ByAxis((np.array([0, 1, 1]), np.array([1, 0])))
     >>> np.asarray(which).tolist(), which[np.array([0, 3])].tolist()
@@ -46,7 +46,7 @@ class ByAxis:
 
     @cached_property
     def kinds(self) -> tuple[int, ...]:
-        """Number of codes along each axis."""
+        """Number of codes of each factor."""
         return tuple(int(codes.max()) + 1 for codes in self.along)
 
     def __len__(self) -> int:

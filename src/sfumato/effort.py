@@ -67,7 +67,7 @@ def counted(most: int = MOST_STEPS) -> Iterator[None]:
 def spend(steps: int, what: str = "the query") -> None:
     """Spend steps before the work is done, or refuse if fewer are left.
 
-    what: is worked out, for the message.
+    what: the work, as the message of a refusal names it.
     """
     found = _STEPS.get()
     if found is None:

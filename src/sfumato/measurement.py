@@ -142,9 +142,10 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """Fresh noises that the error of one part of a series with running totals is made of, the same in every cell.
+    """Error of a cell in one release of a series with running totals, as a weighted sum of independent noises.
 
-    run: name of the parts that share them. weights: of the noise that was drawn for each part so far, this one last.
+    run: name of the releases that share these noises. weights: one for the noise drawn for each release of the run so
+    far, this one last; the same in every cell.
     """
 
     run: str

@@ -39,7 +39,7 @@ _STYLE = (
 
 
 def printable(text: str) -> str:
-    r"""The text with every character that has no shape of its own spelled out.
+    r"""Replace every invisible character of a text by its escape sequence.
 
     >>> printable("north\x1b[2J\n"), printable("Zürich 東京")
     ('north\\x1b[2J\\x0a', 'Zürich 東京')
@@ -50,7 +50,7 @@ def printable(text: str) -> str:
 
 
 def escaped_json(text: str) -> str:
-    r"""JSON in which strings hold hidden characters as JSON's own escapes, so that it still means the same.
+    r"""Replace every invisible character of a JSON text by JSON's own escape, so that it still means the same.
 
     >>> print(escaped_json('"a\u202eb"'))
     "a\u202eb"
@@ -59,10 +59,10 @@ def escaped_json(text: str) -> str:
 
 
 def spreadsheet_safe(text: str) -> str:
-    """The text with an apostrophe before what a spreadsheet would run; numbers stay numbers.
+    """Put an apostrophe before text that a spreadsheet would run as a formula; numbers stay numbers.
 
-    Where the list separator is a semicolon, a spreadsheet cuts a comma-separated line there: what follows one is looked
-    at as well.
+    Where the list separator is a semicolon, a spreadsheet splits lines of a CSV file at it: so text after each
+    semicolon is checked as well.
 
     >>> [spreadsheet_safe(text) for text in ("=1+1", " @SUM(A1)", "-5", "+1.5e3", "18-25", "a;=b")]
     ["'=1+1", "' @SUM(A1)", '-5', '+1.5e3', '18-25', "a;'=b"]
@@ -76,7 +76,7 @@ def spreadsheet_safe(text: str) -> str:
 
 
 def file_safe(text: str) -> str:
-    r"""The text as it goes into a file that a spreadsheet may open.
+    r"""Escape a text for a file that a spreadsheet may open: `printable`, then `spreadsheet_safe`.
 
     >>> file_safe("=north\x1b")
     "'=north\\x1b"
@@ -200,14 +200,14 @@ def unit_in_words(column: str | None, *contributions: int, as_one: bool = False)
 
 
 def html_block(*parts: str) -> str:
-    """Parts of a page for a notebook, with a style that touches nothing around them and goes with light and dark."""
+    """HTML for a notebook: some parts with a style sheet of their own, for light and dark themes."""
     return f'<div class="sfumato"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
 def html_table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (), aside: Collection[int] = ()
 ) -> str:
-    """Texts as a table; columns are right-aligned but for those in `left`, and paler if in `aside`.
+    """Format texts as an HTML table; columns are right-aligned but for those in `left`, and paler if in `aside`.
 
     >>> html_table(["n"], [["<1"]])
     '<table><thead><tr><th class="r">n</th></tr></thead><tbody><tr><td class="r">&lt;1</td></tr></tbody></table>'
@@ -226,7 +226,7 @@ def html_table(
 
 
 def html_text(text: str) -> str:
-    """A stranger's text inside a page."""
+    """Escape a stranger's text for HTML, invisible characters replaced as by `printable`."""
     return escape(printable(text))
 
 
@@ -266,7 +266,7 @@ def _joins(letter: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _shapeless(letter: str) -> bool:
-    """Control, format, surrogate, private, unassigned, line and paragraph separators: all but letters and blanks."""
+    """Whether a character is invisible (control, format, unassigned, line separator, blank letter, ...), no space."""
     return letter in _BLANK_LETTERS or not (letter.isprintable() or category(letter) == "Zs")
 
 

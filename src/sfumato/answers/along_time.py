@@ -1,4 +1,4 @@
-"""Errors of a series with running totals: the parts of a run share the noises that were drawn for them.
+"""Errors of a series with running totals: parts of a run, which share noises, have correlated errors.
 
 The error of part m in a cell is E_m = sum over j <= m of v_mj z_j, with fresh noises z_j of one size on a grid of
 1 / GRID and public weights v_m (its `Trail`). Cells are independent of each other. So sums of cells of several parts,
@@ -42,9 +42,9 @@ SIDES = "low", "high"
 
 @dataclass(frozen=True, eq=False)
 class RunningCells(Unbiased, OfOneMeasurement):
-    """Measurement of every cell with noise that is spread over time. Answers are in GRID-ths of a row or a step.
+    """Measurement of every cell in one part of a run (module docstring). Answers are in GRID-ths of a row or a step.
 
-    measurement: its noise is that which was drawn for this part. trail: weights of all noises in the error of a cell.
+    measurement: its noise is the fresh noise of this part. trail: weights of all fresh noises in the error of a cell.
     """
 
     family = "running"
@@ -98,7 +98,7 @@ def _gaussian(variance: float) -> Gaussian:
 
 @dataclass(frozen=True, eq=False)
 class AlongTime(NoiseSource):
-    """Noise source of the cells of one part. noises: drawn for it, by statistic, in steps of the grid."""
+    """Noise source of the cells of one part. noises: its fresh noise, by statistic, in steps of the grid."""
 
     noises: Mapping[str, Noise]
     trail: Trail
@@ -175,7 +175,7 @@ class Joint:
         }
 
     def terms(self, members: Sequence[tuple[int, int]]) -> tuple[Term, ...]:
-        """Noise terms of a group's sums. members: parts that it has cells in, and its number among their groups."""
+        """Noise terms of a group's sums. members: each part with cells of it, and its number there."""
         places = [place for place, _ in members]
         covariance = self._of_all(tuple(places)).copy()
         none = np.zeros(0, dtype=np.int64)
@@ -211,7 +211,7 @@ class Joint:
         return NormalErrors(noise, np.zeros_like(noise), unknown, np.arange(noise.shape[1]))
 
     def _of_all(self, places: tuple[int, ...]) -> Floats:
-        """Covariance that all groups' sums share: that of their weights on all cells."""
+        """Covariance of sums over some parts by their weights on all cells (`Sum.whole`), the same for every group."""
         if places not in self._known:
             sums = len(ENDS) * len(self.parts[0].sides)
             self._known[places] = np.zeros((sums, sums))
@@ -237,7 +237,7 @@ def numbers(cells: Gathered) -> Floats:
 
 
 def quadratic(shares: Floats, weights: Floats, many: Floats) -> Floats:
-    """Covariance of sums with these weights, (parts, cells, sums). shares: K, (parts, parts). many: of each cell."""
+    """Covariance of sums. weights: (parts, cells, sums). shares: K, (parts, parts). many: as of `numbers`, (cells,)."""
     parts, cells, sums = weights.shape
     result = np.zeros((sums, sums))
     block = max(1, NUMBERS_AT_ONCE // (parts * sums))

@@ -370,7 +370,7 @@ def _has_no_law(column: Column) -> bool:
 
 
 def _counts_values(column: Column) -> bool:
-    """Whether a column has a COUNT(DISTINCT), whose counts are taken together, and so in the tails."""
+    """Whether a column has a COUNT(DISTINCT): its many counts must hold together, so their far tails matter."""
     parts = column.rule.columns if isinstance(column.rule, Formula | Extreme) else (column,)
     return any(isinstance(part.rule, Distinct) for part in parts)
 

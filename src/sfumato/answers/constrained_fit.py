@@ -64,7 +64,7 @@ SINGULAR = 1e-12  # smallest eigenvalue of a normal matrix, as a share of the la
 
 @dataclass(frozen=True, eq=False)
 class AroundFit(Plain):
-    """Fit that changes the numbers of another one and is of its kind. fit: as published."""
+    """Wrapper that changes the numbers of another fit and keeps its family. fit: as published."""
 
     family: str = field(init=False)
     room: int = field(init=False)
@@ -72,7 +72,7 @@ class AroundFit(Plain):
     fit: Fit
 
     def __post_init__(self) -> None:
-        """Copy statistic and class flags from the wrapped fit."""
+        """Copy the class attributes of the wrapped fit."""
         for name in ("family", "room", "exact"):
             object.__setattr__(self, name, getattr(self.fit, name))
 
@@ -159,9 +159,9 @@ class PossibleFit(_WithZeros):
 
 @dataclass(frozen=True, eq=False)
 class KnowingFit(PossibleFit):
-    """Fit that was made with structural zeros, and is asked for sums as they are: it leaves these out itself.
+    """Fit that was made with structural zeros, and so leaves impossible cells out of every sum itself.
 
-    Sums of no other cells are set to 0 here, so that not even rounding remains of them.
+    Errors of sums over impossible cells alone are set to 0 here, so that not even rounding remains of them.
     """
 
     def errors(self, columns: Floats) -> Errors:
@@ -187,12 +187,12 @@ class KnowingFit(PossibleFit):
         return possible
 
     def measured_inside(self, within: Sets) -> Inside | None:
-        """Measurements, with the rows that count possible cells of a set alone."""
+        """Measurements, with the mask of the rows whose possible cells all lie in each set; within: (cells, sets)."""
         return self.fit.measured_inside(within | ~self.possible[:, None])
 
 
 def _of_some(errors: Errors, some: Flags) -> Errors:
-    """Errors of which those of sums without a flag are 0; some: (sums,)."""
+    """Set the errors of unflagged sums to 0; some: flags, (sums,)."""
     if some.all():
         return errors
     both = np.outer(some, some)
@@ -272,7 +272,7 @@ class _FactFit(AroundFit):
 
     @cached_property
     def _labels(self) -> list[Codes]:
-        """Row of b of every cell, for each fact, (cells,)."""
+        """For each fact, the index in b of the public count that each cell belongs to, (cells,)."""
         shape, labels, start = self.domain.shape, list[Codes](), 0
         codes = np.unravel_index(np.arange(self.domain.size), shape)
         for fact in self.facts:

@@ -56,7 +56,7 @@ MEASURED = "ask with --unbiased (unbiased=True), or release these columns togeth
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """Noisy counts of two attributes with their noises. counts: (rows, columns). terms: weights on the counts, flat."""
+    """Noisy counts of two attributes, (rows, columns). terms: noises with their weights on the counts, row by row."""
 
     counts: Floats
     terms: tuple[Term, ...]
@@ -143,7 +143,7 @@ def _poisson(mean: float, draws: int, uniform: Uniform) -> Floats:
 
 
 def pair_tables(predicate: Predicate, names: tuple[str, str], at: Evaluation, what: str) -> Iterator[PairTable | None]:
-    """Noisy table of two attributes for each present group; None where it is not determined. what: it is for."""
+    """Noisy table of two attributes for each present group; None if not determined. what: names the use in refusals."""
     view, domain = at.view, at.view.schema.domain
     axes = [domain[name] for name in names]
     shape = axes[0].places, axes[1].places
@@ -335,7 +335,7 @@ def ratio_statement(exposure: str, outcome: str, schema: Schema, *, odds: bool, 
 
 
 def condition_of(text: str, schema: Schema) -> str:
-    """Condition of an attribute with two values, that it has the second; any other text is a condition itself."""
+    """SQL condition that an attribute with two values has the second; a text that names none is itself a condition."""
     names: Sequence[str] = [name for name in schema.domain.names if name.lower() == text.strip('" ').lower()]
     if not names:
         return text
@@ -350,7 +350,7 @@ def condition_of(text: str, schema: Schema) -> str:
 
 
 def as_ratio(found: Estimate) -> Estimate:
-    """Ratio of counts, which is not negative; unknown where noise made a count negative."""
+    """Clip the interval of a ratio of counts at 0; unknown where noise made the ratio negative."""
     if not found.value >= 0.0:
         return replace(found, value=nan, stderr=nan, low=0.0, high=inf, noise=nan, model=nan, sure=None)
     sure = None if found.sure is None else (max(found.sure[0], 0.0), found.sure[1])

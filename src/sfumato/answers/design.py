@@ -106,7 +106,7 @@ class Design:
         return tuple(column.name for column in self.columns)
 
     def sets(self, schema: Schema) -> set[frozenset[str]]:
-        """Attributes that each sum of squares and products is about: of least squares two columns, else all."""
+        """Sets of attributes that the sums of products need jointly: of two columns (least squares), else of all."""
         outcome = frozenset({self.outcome} & {*schema.domain.names})
         if self.family.name != "linear":
             return {outcome.union(self.attributes)}

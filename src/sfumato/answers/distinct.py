@@ -56,7 +56,7 @@ def values_with_rows(counts: Iterable[Interval]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ByValue(Groups):
-    """Groups split by the values that are counted; cells of no value have a number behind these.
+    """Groups split by the values that are counted; cells of no such value are numbered after the last one.
 
     base: the groups. value: number of the value of each gathered cell, (cells,).
     """

@@ -127,7 +127,7 @@ def distinct_ends(sides: Sequence[Sum]) -> tuple[list[tuple[Sum, str]], list[int
 class NoiseSource(ABC):
     """Source of the noise terms of weighted sums of cells.
 
-    lags: what of `recurring` two parts of a series share, by how far apart they are, beside the average; None: alike.
+    lags: covariance of the errors that two parts share, as a multiple of `recurring`, by lag from 0; None: all 1.
     """
 
     lags: Floats | None = None
@@ -385,7 +385,7 @@ class Evaluation:
     def _intervals_of_equal_noise(
         self, values: Sequence[tuple[Floats, ...]], every: Sequence[Terms]
     ) -> Intervals | None:
-        """Intervals of sums of which all groups have the same noise, and that lean on no model; None of others."""
+        """Intervals of a sum where all groups have the same noise and no model error; None otherwise."""
         first = every[0] if len(every) > 1 and len(values) == 1 and self.view.suppressed is None else None
         if first is None or any(terms is not first for terms in every):
             return None
@@ -426,7 +426,7 @@ class Evaluation:
     def terms(self, sides: Sequence[Sum], kind: str = "") -> Sequence[Terms]:
         """Noise terms of each present group's sums, one value for all groups that share them.
 
-        kind: of the column, as far as it matters for sampling errors.
+        kind: of the column; sampling errors of "count" and "share" are widened (`sampling`).
         """
         every = self.view.noises.terms(sides, self.view.cells, self.groups)
         if self.view.sampled:

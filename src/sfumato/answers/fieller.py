@@ -125,10 +125,10 @@ class Noises:
 
 @lru_cache(maxsize=4096)
 def _reaches(kinds: bytes, place: int, confidence: float) -> tuple[float, float] | None:
-    """Widths of n - r d in standard errors at both ends of a cell of the grid of log r; None if not shared.
+    """Widths of n - r d, in standard errors, at log r = place * GRID and one step further; None if not smooth there.
 
-    Where the middle of the cell is not the mean of its ends, but no more off than widths are too long by themselves
-    (noise_sum.py), the largest of the three serves. kinds: variance, sigma squared, multiplicity, n and d of each
+    Where the width half-way is not the mean of both, but all three differ by no more than the lattice may lengthen
+    widths (noise_sum.py), the largest serves for both. kinds: variance, sigma squared, multiplicity, n and d of each
     noise, (5, noises).
     """
     variance, sigma_squared, many, n, d = np.frombuffer(kinds).reshape(5, -1)

@@ -103,7 +103,7 @@ class Fit(Protocol):
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
         """Function that bounds weighted sums for every table; a QueryError where there is none.
 
-        rows: how those of the counts are, for statistics that lean on counts.
+        rows: that function of the counts, by which fits of a measure may bound its sums.
         """
 
     def measured_inside(self, within: Sets) -> Inside | None:

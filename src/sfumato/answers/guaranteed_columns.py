@@ -231,7 +231,7 @@ def guaranteed(
 ) -> list[Estimate]:
     """Replace the intervals of a column's estimates by guaranteed ones, for every present group.
 
-    beyond: for each group, an upper end from which on its lower end need not be worked out.
+    beyond: for each group, a limit; where the upper end exceeds it, the lower end need not be the best.
     """
     bounds = _Columns(at, source).ends(column, (1.0 - at.confidence) / 2.0, beyond)
     found = [with_ends(one, ends_around_value(one, ends)) for one, ends in zip(estimates, bounds, strict=True)]

@@ -114,7 +114,7 @@ def one_by_one(measured: Measurement) -> Find:
 class Runs:
     """Partition of the cells into runs: the run of each cell, (cells,), and the noisy counts.
 
-    measured: every run once, or as often in each of several releases, one after the other.
+    measured: counts of all runs; where several releases measured them, one set of counts after the other.
     """
 
     labels: Codes

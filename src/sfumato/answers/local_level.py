@@ -39,7 +39,7 @@ LEAST = 1e-9  # below which a variance is rounding
 class Walk:
     """Variances of a cell along time: drift per period, as a share of its squared rows; scatter, as a share of rows.
 
-    periods: how many.
+    periods: their number.
     """
 
     drift: float
@@ -47,9 +47,9 @@ class Walk:
     periods: int
 
     def shared(self, step: Floats, error: Floats, scatter: Floats, alone: Floats) -> tuple[Floats, Floats]:
-        """Covariances of a smoothed cell's errors in two periods, on average over all pairs of periods, and by lag.
+        """Covariances of a smoothed cell's errors in two periods: averaged over all pairs of periods, and by lag.
 
-        The latter for all cells together, beside the former, from a lag of 0 on: (periods,).
+        By lag they are multiples of that average, the same for all cells, from lag 0 on: (periods,).
 
         step: variances of its drift in a period. error: of its prediction from other periods. scatter: of the counts
         around their expectation. alone: of an estimate by one period alone.
@@ -76,7 +76,7 @@ class Walk:
 class Prediction:
     """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known.
 
-    periods: on which it rests, by cell.
+    periods: number of periods that it rests on, by cell.
     """
 
     mean: Floats
@@ -112,8 +112,8 @@ class Prediction:
 def learned(square: Floats, noise: Floats, steps: Floats, rows: Floats, cut: float = LET_GO) -> tuple[Floats, float]:
     """Drift and scatter by weighted least squares on squared differences, outliers cut (Winsor); error of the drift.
 
-    noise: variances of the differences. steps: what drift is multiplied with in the variance of each. rows: as much for
-    half of the scatter. cut: standard deviations; it bears up to a share 1 / cut^2 of outliers.
+    The expected square is noise + drift * steps + scatter * 2 * rows, each (differences,). cut: in standard deviations;
+    up to a share 1 / cut^2 of outliers is tolerated.
     """
     features = np.stack([steps, 2.0 * rows], axis=1)
     result = np.array([0.0, BY_CHANCE])

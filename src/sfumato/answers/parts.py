@@ -44,8 +44,8 @@ class PartView:
     """View of one part. code: of its period. start: index of its first cell among the cells of all parts.
 
     codes: of its cells on the axes of the series. old: of the values of an axis of the series on the part's own axis,
-    where the schema has grown since, with the part's number of values. units: of measures whose steps differ from those
-    of the series, what one step of the series is in the part's statistics.
+    -1 for none, where the schema has grown since, with the part's number of values. units: of measures whose step or
+    centre differs, the factors by which the part's statistics add up to steps of the series.
     """
 
     code: int
@@ -147,7 +147,7 @@ class _Errors:
 class _Share:
     """Error contribution of one part to the sums of some groups. at: indices of the groups among those present.
 
-    everywhere: they are of one sum that is the same for all of these groups.
+    everywhere: the sums are over the whole table, so that all of these groups have the same errors.
     """
 
     errors: _Errors
@@ -304,7 +304,7 @@ class NoiseOfParts(NoiseSource):
         return signs
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
-        """Largest model error of the newest part that has cells of the sum."""
+        """Attributes that contribute most of the model error in the newest part with cells of the sum."""
         names = tuple(name for name in groups.names if name != self.along)
         shape = tuple(size for name, size in zip(groups.names, groups.shape, strict=True) if name != self.along)
         for part in reversed(self.parts):
@@ -353,7 +353,7 @@ class _Joined:
         return result
 
     def _group(self, number: int, index: int) -> int:
-        """Number of a group among those of a part."""
+        """Number of a group in its part. number: of the share; index: of the group within the share."""
         share = self.shares[number]
         return int(share.errors.groups.present[0 if share.everywhere else index])
 
@@ -372,9 +372,9 @@ class _Distinct:
 
 
 class _Patterns:
-    """Weight vectors of sums in several parts as multiples of a few directions, with the cosines between these.
+    """Distinct directions, up to sign, of the weight vectors of sums in several parts, with the cosines between them.
 
-    shares: the sums of each part. columns: of a sum, value, low and high in turn.
+    shares: the sums of each `_Share`. columns: number of vectors of each, value, low and high of every sum in turn.
     """
 
     def __init__(self, shares: Sequence[Sequence[Sum]], columns: int) -> None:
@@ -455,7 +455,7 @@ def _together(
 
 
 def joined_models(models: Sequence[tuple[PartModel, int]], patterns: _Patterns) -> Floats:
-    """Covariance of the sum of several parts' model errors, a share of which is common, with the parts' numbers.
+    """Covariance of the sum of several parts' model errors, partly common. models: with their rows of `patterns`.
 
     Where the share is unknown: the least covariance above both cases, no common error and the largest possible one.
     """
@@ -534,7 +534,7 @@ class SourceOfParts(Source):
             source.refuse(amounts)
 
     def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
-        """Bounds of a sum: the sum of the bounds of its parts, each with an equal share of the tail."""
+        """Bounds of a sum: the sum of the bounds of its parts or runs, each with an equal share of the tail."""
         asked = [(part, source, part.range_of(query)) for part, source in zip(self.parts, self.sources, strict=True)]
         asked = [one for one in asked if one[2].statistics]
         if query.unseen and len(asked) != 1:

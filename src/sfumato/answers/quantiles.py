@@ -101,7 +101,7 @@ class _Search:
         return np.asarray(counts + suppressed.remainder["count"] * self.along.rests[0][present].sum(axis=1))
 
     def slack(self, index: int) -> tuple[float, float]:
-        """Thresholds of T_j and T_(j-1) in the quantile's cell; with model error zero seen rows may be three."""
+        """Thresholds of T_j and T_(j-1) in the quantile's cell; with model error an estimate of 0 may be 3 rows."""
         return slack_of(self.share, float(RULE_OF_THREE) if self.modelled[index] else 1.0)
 
     def run(self) -> list[bool]:
@@ -216,7 +216,7 @@ class _Search:
 
 
 def slack_of(share: float, few: float) -> tuple[float, float]:
-    """Least T_j and greatest T_(j-1) in the cell of a quantile. few: number of rows that may be none."""
+    """Least T_j and greatest T_(j-1) in the cell of a quantile. few: estimates below it may be of no row."""
     if share not in (0.0, 1.0):
         return -share, 1.0 - share
     low, high = (2.0 - few, few - 1e-6)

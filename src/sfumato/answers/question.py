@@ -217,10 +217,10 @@ class ByClass(Groups):
 
 @dataclass(frozen=True, eq=False)
 class CountsBySet:
-    """Counts of rows that differ in the set of values of one attribute alone, as GROUP BY a column of groups asks them.
+    """Counts whose conditions differ only in a set of values of one attribute, as from GROUP BY of groups of values.
 
-    select: the count of all rows that are alike otherwise. classes: of every value of the attribute, the number of its
-    set; values in none come last. places: the number of each column's set.
+    select: the count of all rows under the conditions in common. classes: for every value of the attribute, the number
+    of its set; values in none come last. places: for every column, the number of its set.
     """
 
     select: Select
@@ -229,7 +229,7 @@ class CountsBySet:
 
     @classmethod
     def of(cls, select: Select, domain: Domain) -> CountsBySet | None:
-        """Sets of a query of such counts that take MUCH_WORK one by one; None for any other."""
+        """Read a query of such counts that would take more than MUCH_WORK one by one; None for any other query."""
         columns = dict.fromkeys(select.aggregates)
         amounts = [amount for column in columns if column.rule is None for amount in column.amounts]
         boxes = [dict(box.sets) for amount in amounts if amount.of is None for box in amount.predicate.boxes]

@@ -193,7 +193,7 @@ def _rows(design: Design, where: str | None, schema: Any) -> Predicate:
 class _Solved:
     """Sums of squares and products of a design, their noise, and functions of the solution.
 
-    together: whether cells are those of all columns at once, and not what sums of two columns add up to.
+    together: whether cells serve sums over all columns jointly; otherwise only sums over two columns are right.
     """
 
     def __init__(

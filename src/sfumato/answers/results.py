@@ -96,8 +96,8 @@ MOST_DECIMALS = 12  # a number has no more digits that mean anything
 class Result:
     """Result table: rows of keys and estimates, in the order of the select list.
 
-    notes: what was assumed for this answer, in sentences. counted: what any answer of the release counts by rule, in
-    one. numbers: which columns are estimates; where it is not said, the first row tells. dated: which columns hold
+    notes: what was assumed for this answer, in sentences. counted: the release's rules on which rows count, in one
+    line. numbers: which columns are estimates; None: those that are in the first row. dated: which columns hold
     single days ("day") or times ("hour"); weeks, months and what else spans several days are texts. errors: whether
     tables, records and frames show standard errors and intervals; `rows` has them in either case. alone: numbers that
     never show theirs, because the statement names them as columns (`SELECT n, n_low FROM ...`).

@@ -190,7 +190,7 @@ def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> A
 
 
 def _as_number(cell: Any, confidence: float, difference: bool) -> Estimate:
-    """Cell of a column of estimates; of differences each is marked, as its first row may be NULL or a constant."""
+    """Convert a cell, also NULL or a constant, to an estimate. difference: mark whether it is significant."""
     found = cell if isinstance(cell, Estimate) else known_for_sure(cell, confidence)
     return replace(found, real=found.excludes_zero) if difference and found.real is None else found
 

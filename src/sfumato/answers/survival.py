@@ -222,7 +222,7 @@ def _curve(axis: Axis, sums: Sequence[Functional], terms: Sequence[Term], confid
 
 
 def _number(rows: Functional, noises: Noises, place: int, confidence: float) -> Estimate:
-    """Estimate of one of the sums. place: among them, by which the weights of the noises are known."""
+    """Estimate of one sum. place: its index; it has three columns (value, low, high) in the weights of `noises`."""
     own = noises.weighed(noises.weights[:, 3 * place : 3 * place + 3])
     found = linear_interval(rows, own, confidence)
     return Estimate(found.value, found.stderr, found.low, found.high, confidence, found.noise, found.model)

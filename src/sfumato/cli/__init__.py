@@ -148,7 +148,7 @@ def application(names: Collection[str] = tuple(COMMANDS)) -> Typer:
 
 
 def _listed() -> None:
-    """A command that another call loads."""
+    """Placeholder of a command that is listed in the help, but whose code this call does not load."""
 
 
 def _fail(message: str, code: int = 1, kind: str = "refused") -> None:

@@ -67,7 +67,7 @@ def check(
 
 
 def _check_linked(table: str, linked: LinkedSchema, *, allow_views: bool) -> None:
-    """Show what of each table that hangs on a counted row above would be left out."""
+    """Show what the schema of each linked table would drop, clip or not read."""
     from sfumato.cli.show import say
     from sfumato.publishing.linked import open_tables
     from sfumato.schema import PrivacyUnit

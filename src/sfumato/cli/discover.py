@@ -123,7 +123,7 @@ def _shares(written: list[str]) -> dict[str, Fraction]:
 
 
 def _fill(table: str, wish: Wish, begun: list[str]) -> Discovery:
-    """Look; a repeated request is confirmed first, if somebody sits at a terminal."""
+    """Fill the blanks of a draft; a repeated request is confirmed first, if somebody sits at a terminal."""
     from sfumato.cli.show import progress
     from sfumato.errors import RepeatedRelease
     from sfumato.publishing.discover import fill

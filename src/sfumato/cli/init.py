@@ -159,7 +159,7 @@ def _binned(known: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 def described(
     codebook: Path, dataset: str, columns: Sequence[tuple[str, str | None]], file: dict[str, Any]
 ) -> dict[str, dict[str, str]]:
-    """Keys of columns as a codebook has them; its codes for missing values are added to the way of the file."""
+    """Keys of columns as a codebook has them; its codes for missing values are put into `file`, how files are read."""
     from sfumato.schema.codebooks import keys_of_columns, missing_words, read_codebook
     from sfumato.schema.draft import suggested_units
 

@@ -146,7 +146,7 @@ def _without(mapping: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _found(keys: tuple[str, ...], message: str, places: Mapping[tuple[str, ...], Place]) -> Mistake:
-    """A mistake where its value stands, or its key if it is about the key; else where the nearest key above does."""
+    """Locate a mistake: at its value, or at its key if it is about the key; else at the nearest key above."""
     if not keys:  # a message begins with the keys that it is about
         named = [path for path in places if re.match(re.escape(".".join(path)) + r"\b", message)]
         keys = max(named, key=len, default=())

@@ -115,12 +115,12 @@ class Structure:
 
     @cached_property
     def ordered(self) -> tuple[Function, ...]:
-        """Functions, those of the coarsest attributes first; of two in a row, the finer comes later."""
+        """Functions, those to the coarsest attributes first; in a chain of functions the finer comes later."""
         depth = {each.coarse: len(self._behind(each.coarse)) for each in self.functions}
         return tuple(sorted(self.functions, key=lambda each: -depth[each.coarse]))
 
     def _behind(self, place: int) -> list[int]:
-        """Axes that an axis follows from, one after the other."""
+        """Finer axes that determine an axis, the nearest first."""
         from_which = {each.coarse: each.fine for each in self.functions}
         found: list[int] = []
         while place in from_which:
@@ -129,7 +129,7 @@ class Structure:
         return found
 
     def above(self, place: int) -> list[int]:
-        """Axes that follow from an axis, one after the other or at once."""
+        """Coarser axes that an axis determines, directly or through others."""
         return [each.coarse for each in self.functions if place in self._behind(each.coarse)]
 
     @cached_property
@@ -144,7 +144,7 @@ class Structure:
         return {place: others for place, others in tied.items() if others}
 
     def essential(self, places: Sequence[int]) -> Places:
-        """Axes without those that follow from another of them.
+        """Axes without those that another of them determines.
 
         >>> county_of = Function(0, 1, np.array([0, 0, 1]), 2)
         >>> Structure((3, 2), (), (county_of,)).essential((0, 1))
@@ -155,7 +155,7 @@ class Structure:
         return tuple(place for place in places if not {*places} & {*self._behind(place)})
 
     def behind(self, place: int, among: Sequence[int]) -> tuple[int, Codes]:
-        """The axis among some that an axis follows from, and the function itself."""
+        """Axis of `among` that determines axis `place`, and the cell of `place` for each of its cells."""
         steps = {each.coarse: each for each in self.functions}
         image = np.arange(self.shape[place])
         here = place

@@ -102,11 +102,11 @@ class Curator(Holding):
         return Measurement(of, queries, answers, noises, which)
 
     def measure_running(self, budget: Budget, weights: Sequence[int | Fraction]) -> tuple[list[Measurement], Trail]:
-        """Measure every cell with noise that takes back, in part, that of earlier parts of the series.
+        """Measure every cell with noise that partly cancels that of earlier parts in sums over parts of the series.
 
-        weights: by which the budget is split over the statistics. The answers are in GRID-ths of a row (or a step), and
-        the noise of each measurement is that which was drawn for this part; the trail says which others are in it. What
-        later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14).
+        weights: by which the budget is split over the statistics. The answers are in GRID-ths of a row (or a step). The
+        noise of each measurement is the fresh noise of this part; the trail has the weights of all fresh noises in its
+        errors. What later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14).
         """
         carried = self._carried
         if carried is None:

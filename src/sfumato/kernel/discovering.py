@@ -3,18 +3,18 @@
 One value a person: its number of people with noise, kept if that reaches a threshold that a single person passes with
 chance delta. Desfontaines, Voss, Gipson, Mandayam, "Differentially private partition selection" (PoPETs 2022), have the
 best chances of being kept; the noise here is the one that has just these chances, so that noisy counts cost nothing
-more. Corrected: they are whole numbers out of a power of two, and the loss of the very table that is drawn from is
-worked out before it is used.
+more. Corrected: the chances are whole multiples of a power of 1/2, and the exact privacy loss of the rounded table of
+chances is checked before it is used.
 
-Several values a person: each person deals a weight of 1, by its squares, over the values he has, twice. First evenly;
-then what the noisy weights of the first round say is not needed goes to other values: found values get none, and those
-beyond the threshold no more than it takes. This is the second round of MAD2R: Chen, Cohen-Addad, Epasto, Zadimoghaddam,
-"Scalable private partition selection via adaptive weighting" (ICML 2025). Left out: in their rounds excess weight
-also comes back from a value to its people, by which one person moves the weights of values he does not have. Rounded to
-whole numbers that has no bound, and the second round makes up for it (benchmarks/discover.py).
+Several values a person: in each of two rounds, each person distributes weights of l2 norm 1 over the values he has.
+First evenly; then, by the noisy weights of the first round, weight moves to values that need it: found values get none,
+and those beyond the threshold no more than it takes. This is the second round of MAD2R: Chen, Cohen-Addad, Epasto,
+Zadimoghaddam, "Scalable private partition selection via adaptive weighting" (ICML 2025). Left out: in their rounds
+excess weight also comes back from a value to its people, by which one person moves the weights of values he does not
+have. Rounded to whole numbers that has no bound, and the second round makes up for it (benchmarks/discover.py).
 
-A look is paid for by an epsilon and a delta, which have no rho, from one reservation for several (`Looks`). Nothing
-leaves but values that passed, with their noisy numbers.
+A look is one private query of the table, for its values or by a curator. It is debited in epsilon and delta (no rho)
+from a reservation that several looks share (`Looks`). Only values that passed are returned, with their noisy numbers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def largest(passed: Iterable[tuple[int, bytes]], most: int) -> list[FoundValue]:
 class ThresholdNoise:
     """Noise of whole numbers below a threshold: threshold - n has chance (rising[n] - rising[n - 1]) / 2**bits.
 
-    So a number n of people reaches the threshold with chance rising[n] / 2**bits, and none never does.
+    So a value that n people have reaches the threshold with chance rising[n] / 2**bits; rising[0] is 0.
     """
 
     rising: tuple[int, ...]  # from 0 to 2**bits
@@ -152,8 +152,8 @@ class ThresholdNoise:
 def threshold_noise(cost: Cost) -> ThresholdNoise:
     """Noise and threshold for counts of people with at most one value each, (epsilon, delta)-private.
 
-    The chances of n people are the largest that are possible: at most exp(epsilon) times those of n - 1 people, and
-    delta; and the chances of not reaching the threshold as much the other way.
+    The chance p(n) that n people reach the threshold is the largest that privacy allows, but for rounding:
+    p(n) <= exp(epsilon) p(n - 1) + delta, and 1 - p(n - 1) <= exp(epsilon) (1 - p(n)) + delta.
     """
     if cost.pure or cost.rho is not None:
         raise BudgetError(NEEDS_DELTA)
@@ -176,7 +176,7 @@ def threshold_noise(cost: Cost) -> ThresholdNoise:
 
 
 def excess(weights: list[int], times: Fraction) -> Fraction:
-    """Hockey-stick divergence at factor `times` between a distribution and its shift by one step, the larger way."""
+    """Hockey-stick divergence at factor `times` between a distribution and its shift by one; the larger direction."""
     above, below = [0, *weights], [*weights, 0]
     pairs = list(zip(above, below, strict=True))
     top, bottom = times.numerator, times.denominator
@@ -200,7 +200,7 @@ FINEST = 2**24  # units of weight that one person deals; fewer where noise in so
 
 @dataclass(frozen=True, eq=False, repr=False)  # no repr: it holds private rows
 class Held:
-    """Pairs of a value's index and a person's number, one for each value that a person has. most: of one person."""
+    """Pairs of a value's index and a person's number, one for each value that a person has. most: pairs of a person."""
 
     places: Integers
     people: Integers
@@ -218,7 +218,7 @@ class Held:
             )
 
     def weights(self, shares: Integers, one: int) -> Integers:
-        """Total weight of each value if persons split theirs by these shares; a person's have l2 norm `one`."""
+        """Total weight of each value; a person's weights are in proportion to `shares`, with l2 norm `one` at most."""
         own = shares[self.places]
         squares = np.bincount(self.people, own * own).astype(np.int64)  # sums far below 2**53, so exact as floats
         # At or above the root times 2**12: one more makes up for a rounding. So weights are rounded down.
@@ -287,7 +287,7 @@ def least_threshold(noise: Gaussian, one: int, most: int, delta: Fraction) -> in
 
 
 def chance_to_pass(threshold: int, noise: Gaussian, one: int, most: int) -> Fraction:
-    """Bound on the chance that one of at most so many values of one person alone reaches a threshold of at least `one`.
+    """Bound on the chance that any of a single person's `most` values reaches a threshold, which is at least `one`.
 
     Tails are convex there, so that a weight w passes with at most tail(t) + w / one * (tail(t - one) - tail(t)); and
     weights whose squares add up to one**2 add up to at most one * sqrt(most).
@@ -379,8 +379,8 @@ def open_looks(
 ) -> Looks:
     """Reserve the cost of several looks at a table, after checking names and types; reads no row.
 
-    opened: opens the table anew, for each look reads it once. trials: schemas like those of the looks; with what it
-    will take where one is at values.
+    opened: opens the table anew, since each look reads it once. trials: schemas like those of the looks to come, each
+    with the cost of a look at values, or None for a look by a curator.
     """
     if not terms.by_sums:
         raise PrivacyError("looks spend epsilons and deltas, which follow from no rho; reserve them so")

@@ -54,7 +54,7 @@ def checked_map(name: str, size: int, axis: Axis, codes: Codes) -> Codes:
 
 
 def thinned(aggregate: Aggregate, seed: int, word: int) -> Whole:
-    """Rows of every cell in each of 64 public subsets, (64, cells)."""
+    """Number of rows of each aggregate cell in the public subsets 64 * word to 64 * word + 63, (64, cells)."""
     kept = np.zeros((SUBSETS_AT_ONCE, len(aggregate.cells)), dtype=np.int64)
     ends = np.concatenate([[0], np.cumsum(aggregate.counts)])
     for start in range(0, int(ends[-1]), BLOCK):

@@ -115,7 +115,7 @@ def pieces(queries: Stack, precisions: Floats) -> list[tuple[Queries, Floats]]:
 
 
 def _identity(queries: Queries) -> tuple[object, ...]:
-    """Key by which a query matrix that is written in the same way is found again."""
+    """Hashable key of a query matrix: equal for matrices with the same representation."""
     form = queries.form
     arrays = [_digest(one) for key in form.arrays for one in _listed(getattr(queries, key))]
     parts = () if form.parts is None else tuple(_identity(part) for part in _listed(getattr(queries, form.parts)))

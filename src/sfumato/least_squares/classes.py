@@ -44,8 +44,8 @@ class Along:
     """Classes of cells and rows along one axis.
 
     first, cells: an example of each class of cells, and its size, (classes,). By block of queries: rows, many: an
-    example of each class of rows, and its size; noises: number of its noise class; asked: its queries on classes of
-    cells.
+    example of each class of rows, and its size; noises: number of its noise class; asked: query rows summed over
+    each class of cells, (row classes, cell classes).
     whole: index of an axis on which every cell is its own class; -1 otherwise.
     """
 

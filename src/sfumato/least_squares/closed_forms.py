@@ -293,7 +293,7 @@ def _tree(queries: Tree, precisions: Floats) -> LeastSquares | None:
 
 
 def _if_all_count(form: Callable[[Any, Floats], LeastSquares]) -> Callable[[Any, Floats], LeastSquares | None]:
-    """Closed form that needs all precisions positive."""
+    """Wrap a solver class: None instead of a solver unless all precisions are positive."""
     return lambda queries, precisions: form(queries, precisions) if (precisions > 0).all() else None
 
 

@@ -272,5 +272,5 @@ def grams_of(wanted: list[Product], axis: int, shared: dict[object, Gram] | None
 
 
 def kind(factor: Queries) -> object:
-    """Identity of a family on one axis: equal for families that are sure to be equal."""
+    """Cache key of the queries along one axis: equal keys mean equal queries."""
     return type(factor) if type(factor) in (AllRanges, Identity, Prefix, Total) else id(factor)

@@ -100,7 +100,7 @@ class Case:
 
     @cached_property
     def by_margins(self) -> Mechanism | None:
-        """Mechanism that measures marginals alone, if there are three or more attributes, and not statements alone."""
+        """Mechanism that measures marginals alone; None below three attributes, or a workload alone over few cells."""
         usual = self.cells > MOST_DENSE or self.workload is default_workload(self.schema.domain) or self.tilted
         if len(self.schema.domain.axes) < 3 or not usual:
             return None
@@ -108,7 +108,7 @@ class Case:
 
     @property
     def tilted(self) -> bool:
-        """Whether a workload is stated, and the default one stands beside it."""
+        """Whether the workload combines stated queries with the default workload."""
         return self.workload is not None and bool(self.workload.named)
 
     @cached_property
@@ -120,18 +120,18 @@ class Case:
 
     @cached_property
     def of_margins(self) -> float:
-        """Forecast error of that mechanism; inf where there is none."""
+        """Forecast error of the mechanism `by_margins`; inf where there is none."""
         workload = None if self.cells > MOST_DENSE else self.workload
         return inf if self._foresight is None else self._foresight.overall(workload)
 
     @cached_property
     def otherwise(self) -> float:
-        """Least forecast error of all other mechanisms."""
+        """Least forecast error without `by_margins`: of the best exact or adaptive mechanism."""
         return min(self.best.overall, self.adapting.overall)
 
     @cached_property
     def margins_do(self) -> bool:
-        """Whether marginals have the least error, or beside a workload nearly the least and less on the default one."""
+        """Whether marginals have the least error, or, if tilted, little, and less than `best` on the unnamed part."""
         if self._foresight is None or self.of_margins <= self.otherwise:
             return self._foresight is not None
         if not self.tilted or self.workload is None or self.of_margins > NEXT_TO_BEST * self.one_query:
@@ -140,9 +140,9 @@ class Case:
         return self._elsewhere(self.of_margins, mine) < self._elsewhere(self.best.overall, self.best.named)
 
     def _elsewhere(self, overall: float, named: float) -> float:
-        """Mean square over the part of a tilted workload that nobody named, from the errors over all and over the rest.
+        """Mean square error over the unnamed part of a tilted workload, times that part's share.
 
-        In units of that part's share, the same for all mechanisms.
+        overall, named: errors over the whole workload and over its named part.
         """
         assert self.workload is not None  # noqa: S101 (it is tilted)
         share = sum(self.workload.weights[: self.workload.named]) / len(self.workload.weights)
@@ -192,7 +192,7 @@ Words = Callable[[Case], str]
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule of the choice: condition and choice in the words of the page and as functions, and the texts shown."""
+    """Rule of the choice: condition and mechanism, in words of docs/planning.md and as functions; texts of a plan."""
 
     when: str
     takes: str

@@ -59,8 +59,8 @@ class Outlook:
 
     overall: root mean square error over the weighted workload, in rows; best, worst: on the best and the worst
     synthetic shape, or with the fewest and the most rows where none are stated. asked: error over what a user named, if
-    the workload is tilted. note: why it was not priced, or what figures rest on. epsilon: the smallest that
-    keeps all lines within a wanted error; about: found by simulation.
+    the workload is tilted. note: why it was not priced, or what figures rest on. lines: errors of single
+    questions. epsilon: the smallest that keeps all lines within a wanted error; about: whether found by simulation.
     promises: guarantees of a mechanism with a purpose of its own, in place of lines.
     """
 
@@ -143,9 +143,9 @@ def noise_of_one_query(schema: Schema, budget: Budget) -> float:
 def share_of_full(schema: Schema, budget: Budget) -> tuple[float, float, float]:
     """Ratio of an adaptive mechanism's error to that on a full table: expected, least, greatest.
 
-    How far single cells stand out is told by rows per cell over the size of the noise: rows times epsilon per cell. If
-    no rows are stated, the geometric mean from the emptiest to the fullest table is to be expected; that of one and two
-    attributes for all, for with more of them it would promise most where nothing says that a table is sparse.
+    Interpolated by fullness: rows per cell over the scale of the noise of one query. If no rows are stated, the
+    geometric mean over all fullnesses is expected; of the table for one and two attributes even if there are more, as
+    the other would promise most where nothing says that a table is sparse.
     """
     gains = np.log(GAINS_OF_FEW if len(schema.domain.shape) < 3 else GAINS_OF_MANY)
     if schema.expected_rows is None:
@@ -183,7 +183,7 @@ def strategy_of(mechanism: Mechanism, question: Question, budget: Budget) -> Str
 
 
 def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook | None:
-    """Error over the weighted workload, without that of single questions; None if it depends on the data."""
+    """Forecast over the weighted workload, without lines for single questions; None if it depends on the data."""
     strategy = strategy_of(mechanism, question, budget)
     if strategy is None:
         return None
@@ -193,7 +193,7 @@ def expected_error(mechanism: Mechanism, question: Question, budget: Budget) -> 
 
 
 def _exact(mechanism: Mechanism, question: Question, budget: Budget, strategy: Strategy, *, bounds: bool) -> Outlook:
-    """Exact forecast from the strategy's stand-in."""
+    """Exact forecast of a strategy; single questions are priced on a stand-in of the release (marginal_errors.py)."""
     from sfumato.planner.marginal_errors import stand_in
     from sfumato.planner.questions import price
 
@@ -258,7 +258,7 @@ def _total_of(item: Item) -> tuple[str, bool] | None:
 
 
 def _foretold(mechanism: Mechanism, question: Question, budget: Budget) -> Outlook:
-    """Forecast by formula; single questions are scaled from a simulation."""
+    """Forecast of an adaptive mechanism from its error on a full table; lines are scaled from a simulation, if any."""
     schema, full = question.schema, mechanism.forecast.error_if_full
     assert full is not None  # noqa: S101 (it adapts)
     error = full(schema, question.workload, budget)
@@ -307,7 +307,7 @@ def _if_full(
 
 
 def _times_formula(mechanism: Mechanism, question: Question, budget: Budget, full: ErrorIfFull) -> dict[str, float]:
-    """Simulated error over that by formula on a thinned table, by question; of one single query a trial says little."""
+    """Ratio of simulated error to that by formula on a thinned table, by question; single queries are left out."""
     from sfumato.planner.simulate import thinned, thinned_queries
 
     schema, small = question.schema, thinned(question.schema)
@@ -342,9 +342,9 @@ def one_way_forecast(mechanism: Mechanism, schema: Schema, workload: Workload, b
 
 
 def error_at_twice(mechanism: Mechanism, question: Question, budget: Budget, twice: Budget, before: Outlook) -> float:
-    """Error over the workload at twice the budget, given the forecast at once.
+    """Error over the workload at the budget `twice`. before: the forecast at `budget`.
 
-    A simulated one is run again on two of the public shapes only (TYPICAL), which tells by how much it falls.
+    A simulated forecast is multiplied by the ratio of the simulated errors at both on two public shapes (TYPICAL).
     """
     if before.how != "simulated":
         return outlook(mechanism, replace(question, items=()), twice, bounds=False).overall

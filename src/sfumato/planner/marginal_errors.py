@@ -70,7 +70,7 @@ def linear_stand_in(schema: Schema, budget: Budget, strategy: Strategy) -> Cube:
 
 
 def with_measures(schema: Schema, budget: Budget, count: Fit) -> Cube:
-    """Cube of a simulated count and stand-ins for the measures, which such mechanisms measure cell by cell."""
+    """Cube of a simulated count and of stand-ins for the measures, with noise on every cell."""
     fits = _even_fits(schema, budget, every_cell(schema)) if schema.summed else {}
     return Cube(schema, fits=(count, *list(fits.values())[1:]))
 

@@ -108,13 +108,13 @@ def plan_margins(
 
 
 def _overall(mechanism: Mechanism, schema: Schema, budget: Budget) -> float:
-    """Geometric mean over kinds of query of a mechanism over marginals."""
+    """Forecast error of a mechanism over marginals: geometric mean over kinds of query."""
     assert mechanism.forecast.foretold is not None  # noqa: S101 (it is one)
     return mechanism.forecast.foretold(schema, budget, None).overall(None)
 
 
 def _margin_examples(mechanism: Mechanism, schema: Schema, budget: Budget, confidence: float) -> tuple[Line, ...]:
-    """Expected errors of example questions; none where cells have no numbers, so that no query can be written down."""
+    """Expected errors of example questions; none where cells are too many to number for queries."""
     if schema.domain.size > LARGEST_NUMBER or mechanism.forecast.foretold is None:
         return ()
     items = example_items(schema)
@@ -172,7 +172,7 @@ def plan_sparse(
     *,
     chosen: bool,
 ) -> Plan:
-    """Plan for a domain that is never laid out: one mechanism, priced by its stand-in."""
+    """Plan for a domain whose cells are too many for memory: the mechanism sparse-cells, priced by its stand-in."""
     name = sparse_mechanism().name
     items = (
         sparse_items(schema)
@@ -208,7 +208,7 @@ def plan_sparse(
 def tilt_towards(named: Workload, domain: Domain) -> Workload:
     """Workload with most weight on the named queries, and the rest on the default workload.
 
-    Cells that are too many to lay out have no default workload, and nothing stands beside what was named.
+    Domains of more than MOST_DENSE cells have no default workload: the named queries alone.
     """
     if domain.size > MOST_DENSE:
         return replace(named, named=len(named.blocks))

@@ -167,7 +167,7 @@ def make_plan(
 
 
 def _about_spreading(schema: Schema) -> Iterator[str]:
-    """Remark where running: true does not serve totals, because a person may be in many of the periods."""
+    """Remark that `running: true` does not lower the error of totals, as one person may be in many of the periods."""
     series = schema.series
     if series is None or not series.running or series.periods is None:
         return
@@ -179,7 +179,7 @@ def _about_spreading(schema: Schema) -> Iterator[str]:
 
 
 def _about_weights(schema: Schema, plan: Plan) -> Iterator[str]:
-    """Remarks on errors at lower caps of weights, and with weights moved toward a mean: noise is in proportion."""
+    """Remarks on errors with lower caps on weights or weights shrunk to a mean: they scale with the largest weight."""
     weight = schema.weight
     if weight is None:
         return
@@ -216,7 +216,8 @@ def plan_tables(
 ) -> tuple[dict[str, Plan], Fraction | None]:
     """Plan of every linked table with its share of a budget, and the epsilon of all tables together; None for a rho.
 
-    error: the smallest epsilon of all of which each table's share keeps within it. asked: as `make_plan` takes it.
+    error: plan each table for this error by itself; the epsilon is then the smallest, rounded up, of which every share
+    suffices, None if that of a table is unknown. asked: further arguments of `make_plan`.
     """
     shares = {name: table.share for name, table in linked.tables.items()}
     if error is not None:
@@ -355,7 +356,7 @@ def _each(step: Step, mechanisms: Iterable[Mechanism]) -> Iterator[Mechanism]:
 def _plan_for_error(
     question: Question, error: float, only: Mechanism | None, step: Step, *, default: bool, every: bool
 ) -> Plan:
-    """Plan for an error: smallest epsilon of the mechanisms that `auto` may take, or of all; exact ones first."""
+    """Plan for an error: `only`, or of the mechanisms with exact errors the one that needs the smallest epsilon."""
     counts = question
     if default:  # the wanted error is in rows
         counts = replace(question, items=tuple(item for item in question.items if item.unit == "rows"))
@@ -452,7 +453,7 @@ def _is_sparse(schema: Schema, only: Mechanism | None) -> bool:
 
 
 def explain(outlooks: Sequence[Outlook], question: Question) -> tuple[str, ...]:
-    """First remark of a mechanism on the comparison, where there is more than one exact error."""
+    """At most one sentence that compares mechanisms: the first remark that one makes on two or more exact errors."""
     priced = {found.mechanism: found.named for found in outlooks if found.how == "exact" and isfinite(found.named)}
     remarks = (MECHANISMS[name].forecast.remark for name in MECHANISMS if name in priced and len(priced) > 1)
     said = (remark(priced, question.schema, question.workload.asked) for remark in remarks if remark is not None)

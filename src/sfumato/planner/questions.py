@@ -147,7 +147,7 @@ MOST_IN_A_CELL = 20  # attributes, up to which the rarest cell is an example: wi
 
 
 def example_items(schema: Schema) -> list[Item]:
-    """Six questions in plain words that everybody asks of a schema; fewer of one that has a few values only."""
+    """Up to six common questions in plain words; fewer for a schema with few attributes and values."""
     domain, axes = schema.domain, [axis for axis in schema.domain if axis.size > 1] or list(schema.domain)[:1]
     ordered = [axis for axis in axes if axis.ordered and axis.size > 2]
 

@@ -276,7 +276,7 @@ def _line(mechanism: Mechanism, question: Question, item: Item, strategy: Strate
 
 
 def _cube(mechanism: Mechanism, question: Question, strategy: Strategy, epsilon: Fraction, *, counts: bool) -> Cube:
-    """Stand-in at an epsilon; counts: with its share of the budget for counts alone, which takes less time."""
+    """Cube with the noise of an epsilon and no data; counts: of counts alone, at their share of it, which is faster."""
     schema, budget = question.schema, question.budget(mechanism, epsilon)
     if counts and schema.summed:
         schema, budget = schema.counts_alone, budget.split(*schema.weights.values())[0]

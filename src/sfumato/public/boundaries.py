@@ -63,7 +63,7 @@ class Boundaries:
         return "; ".join(said) or None
 
     def geojson(self) -> dict[str, Any]:
-        """The areas as a FeatureCollection. label: as keys of answers have it. aspect: times this, x is to scale."""
+        """GeoJSON of the areas. label: key of the value in answers. aspect: times this, x is in scale with y."""
         features = [
             {
                 "type": "Feature",

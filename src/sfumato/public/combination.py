@@ -401,9 +401,10 @@ def _repeated(measured: Sequence[Measurement]) -> Measurement:
 
 
 def mean_scales(every: Sequence[Scales], weights: Floats) -> Scales:
-    """Error factors by the kinds and groups of the first release: root mean square of those of all, by weight.
+    """Root mean square of the releases' error factors, by weight, for the first one's kinds of query and groups.
 
-    Groups of cells end at other numbers of rows in other releases; each is asked for the middle of a group.
+    Groups of other releases may end elsewhere: each gives the factor of its group that has the middle of the first's.
+    Errors: the largest, stored as an upper bound (`Scales`).
     """
     first = every[0]
     squares, errors = np.zeros(len(first.kinds)), np.zeros(len(first.kinds))

@@ -131,7 +131,7 @@ class Wish:
     def look(self, blank: Blank, attribute: Mapping[str, Any]) -> Schema:
         """Schema of one look: the attribute alone, with the rules and privacy unit of the whole schema.
 
-        A look reads one row of a person; values, as many as it takes. Numbers of rows are made by `per_person`.
+        It uses one row of each person; a look for values states its own limit. To cap rows, `per_person` counts them.
         """
         whole, unit, column = self.schema.to_dict(), self.schema.privacy_unit.column, blank.column
         keys = {key: whole[key] for key in ("dataset", "recode", "with", "per_person") if whole.get(key)}

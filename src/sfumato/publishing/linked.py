@@ -222,7 +222,7 @@ def open_tables(
 
 
 def source_of(base: Any, table: TableInGroup) -> tuple[Any, str | None]:
-    """Where a table is: a path or frame, or a database and the table's name in it."""
+    """Source of a table: (path or frame, None), or (database, name of the table there)."""
     if isinstance(base, Mapping):
         if table.name not in base:
             raise TableError(f"there is no table {table.name!r} in the mapping; it has {', '.join(map(str, base))}")

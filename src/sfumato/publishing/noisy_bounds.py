@@ -93,7 +93,7 @@ def measured(curator: Curator, labels: Sequence[int] | Places, epsilon: Fraction
 
 
 def ends_of(counts: Counts, epsilon: Fraction, settings: Settings, search: int) -> Ends | None:
-    """Groups that may be the first and the last with rows; beyond the outermost lie a few rows, as far as noise tells.
+    """Groups in which the first and the last rows may lie; few rows lie outside of the outermost, despite the noise.
 
     search: 0 for the first measurement, 1 for the next, 2 for the last one. None where noise may be all that there is.
     """
@@ -110,11 +110,12 @@ def ends_of(counts: Counts, epsilon: Fraction, settings: Settings, search: int) 
 def _end(
     counts: Counts, target: float, epsilon: float, alarms: float, doubt: float, farther: int
 ) -> tuple[int, int] | None:
-    """Outermost group to keep and innermost that may be the end, of groups from the outside in.
+    """Outermost and innermost group in which values may end, of groups numbered from the outside in.
 
-    A noisy sum over k groups has a standard deviation of sqrt(2 k) / epsilon. The innermost group beyond which rows are
-    fewer than the target in spite of it is the end. If clear rows lie beyond, it is the first of these, moved
-    out while the next groups may hold more than the target: as many as keep their noise below half of it.
+    Noise on a sum over k groups has a standard deviation of sqrt(2 k) / epsilon. Innermost: the last group with at most
+    `target` noisy rows outside of it. Outermost: the last with at most `target` even with `doubt` deviations added. If
+    no clear rows lie outside of that, it is instead the first clear group, moved out by up to `farther` while the next
+    groups out, as many as keep their noise below half of the target, may hold more. Innermost is never farther out.
     """
     clear = _first_clear(counts, epsilon, alarms)
     if clear is None:
@@ -157,7 +158,8 @@ def narrowed(
 ) -> tuple[int, int] | None:
     """Bounds inside two spans, as multiples of round steps: by two measurements, or by one where it is fine enough.
 
-    count: noisy rows before, between and after marks, of which those above a middle belong to the group below them.
+    count: takes marks, a middle and an epsilon; returns noisy rows before, between and after the marks, of which those
+    above the middle belong to the group below them.
     """
     floor, ceiling = spans.low[0], spans.high[1]
     for search in (1, 2):

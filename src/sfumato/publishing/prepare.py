@@ -283,7 +283,7 @@ def name_of_table(table: Any) -> str | None:
 
 
 def what_is_released(schema: Schema) -> dict[str, Any]:
-    """The fields of a schema that decide what a release holds; of exact counts, which they are."""
+    """Fields of a schema that decide what a release holds; `invariants` as the attribute sets of the exact counts."""
     exact = {} if schema.invariants is None else {"invariants": [[*names] for names in schema.exact_sets]}
     return _without(schema, *NOT_ASKED_FOR, NOT_RELEASED) | exact
 
@@ -372,7 +372,7 @@ def _check_running(request: Request, newest: Artifact) -> None:
 
 
 def part_place(path: Path, label: str) -> Path:
-    """Where a part lies until it is in its series."""
+    """Path of the file of a part until it is appended to its series."""
     return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', label)}.part")
 
 

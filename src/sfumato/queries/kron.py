@@ -135,9 +135,9 @@ class Kron(Queries):
 
 
 def _sides(index: Array, sizes: list[int]) -> list[Array] | None:
-    """Factor an index of rows into row numbers of each factor (a grid); None where it is none.
+    """Split row numbers of a product into row numbers of each factor, where they form a grid; else None.
 
-    Rows of one noise are mostly a level of each tree. This test takes one pass; any other selection takes many.
+    Rows with equal noise mostly form one, a level of each factor's tree. This takes one pass, other selections many.
     """
     sides, quotient = [], index
     for length in sizes[:0:-1]:

@@ -82,7 +82,7 @@ class Workload:
 
 
 def tilted(named: Workload, usual: Workload, scales: tuple[float, float]) -> Workload:
-    """Union of a named and a default workload in which squared errors count relative to scales, NAMED for the named.
+    """Union of a named and a default workload: errors count relative to `scales`, the named has NAMED of the weight.
 
     scales: error of each workload if the whole budget were its own, so that neither wins by the size of its errors.
 

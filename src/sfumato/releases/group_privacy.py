@@ -1,4 +1,4 @@
-"""What a guarantee means: for c privacy units together, such as a family, and for a guess who is in the table.
+"""Meaning of a guarantee: for c privacy units together, such as a family, and for a guess who is in the table.
 
 A table without the group is c neighbouring steps away (Survey, section 2). Pure epsilon: c epsilon. rho-zCDP: c^2 rho,
 converted to an epsilon at the same delta. (epsilon, delta) alone: c epsilon and delta (1 + e^epsilon + ... + e^((c - 1)

@@ -440,7 +440,7 @@ class Release:
         return printable(f"<Release of {self.schema.dataset}: {self.mechanism}, {extent}, {promise}>")
 
     def _repr_html_(self) -> str:
-        """For notebooks. Where it would take long to ask for typical errors, `describe` does."""
+        """HTML of `describe` for notebooks, without typical errors where these would take long."""
         quick = not self.content.answers_linear or self.domain.size <= QUICKLY_ASKED
         return self.describe(with_errors=quick)._repr_html_()
 

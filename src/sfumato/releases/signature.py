@@ -86,7 +86,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
 
 
 def read_public(path: Path) -> Ed25519PublicKey:
-    """Read the public key that a signature must be by."""
+    """Read the public key to verify a signature with."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 

@@ -32,7 +32,7 @@ class Blank:
 
     name: as shares and messages name it. kind: values, bounds or contributions. type: of the attribute, or number for a
     measure. places: the parts of the schema that lack it, as keys that lead there; an attribute and a measure of one
-    column are filled by one look. wanted: the keys that are filled.
+    column are filled by one private query. wanted: the keys that are filled.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Blank:
 
 
 def blanks_to_buy(draft: Mapping[str, Any]) -> list[Blank]:
-    """The blanks of a draft that a private look can fill; any other blank is refused, with what to write."""
+    """Blanks of a draft that a private query can fill; any other blank is refused, with what to write."""
     found: dict[tuple[str, str], Blank] = {}
     if draft.get("tables") is not None:
         raise SchemaError(
@@ -98,7 +98,7 @@ def _blank_of(room: str, name: str, part: object) -> Blank | None:
 
 
 def _refuse_others(draft: Mapping[str, Any], bought: Sequence[Blank]) -> None:
-    """Refuse blanks that no look fills, before anything is spent."""
+    """Refuse blanks that no private query fills, before anything is spent."""
     filled = {path for one in bought for path in one.wanted}
     filled |= {(*place, "bins") for one in bought if one.kind == "bounds" for place in one.places}
     for path, said in blanks_of(draft):
@@ -266,7 +266,7 @@ def _mark(path: tuple[str, ...]) -> str:
 
 
 def _name_of(line: str) -> str:
-    """Attribute that an example in a draft is of."""
+    """Name of the attribute in a commented example of a draft; empty where the line is no such example."""
     try:
         parsed = yaml.safe_load(line.strip().removeprefix("#").removesuffix(_EXAMPLE))
     except yaml.YAMLError:

@@ -87,7 +87,7 @@ def _dates(value: object) -> str | dict[str, str]:
 
 
 def _words(read: Callable[[object], str], example: str) -> Callable[[object], Words]:
-    """Read a list of words, for all columns or by column."""
+    """Parser of a list of words, for all columns or by column; `read` parses each. example: for messages."""
 
     def listed(value: object) -> tuple[str, ...]:
         words = [value] if isinstance(value, str) else value

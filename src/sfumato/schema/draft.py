@@ -266,7 +266,7 @@ def kind_of(engine_type: str | None) -> str | None:
 
 
 def _units(people: Sequence[str]) -> list[str]:
-    """The ways to state a privacy unit, the likely one first."""
+    """Comment lines with the ways to state a privacy unit, the likely one first."""
     columns = [
         f"#   {{column: {_key(name)}, contributions: 1}}   a person may have several rows; 1 of them is kept"
         for name in people or ["person_id"]
@@ -278,7 +278,7 @@ def _units(people: Sequence[str]) -> list[str]:
 
 
 def _budget(dataset: str, epsilon: str) -> list[str]:
-    """The total, without which nothing is released."""
+    """Lines for the total budget, without which nothing is released."""
     stated = f"budget: {{epsilon: {epsilon}}}" if epsilon else "budget:"
     return [
         f"{stated:28} # the most that may ever be spent, by all releases together, such as {{epsilon: 3.0}};",
@@ -329,7 +329,7 @@ def _measures(names: list[str], chosen: Sequence[str], said: Mapping[str, Mappin
 
 
 def _key(name: str) -> str:
-    """A column name as YAML reads it back, quoted only where it must be, with what has no shape spelled out."""
+    """Column name as YAML reads it back, quoted only where it must be; unprintable characters are escaped."""
     plain = printable(name) == name
     flow = yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=2**31)
     if plain and flow == f"[{name}]\n":

@@ -39,7 +39,7 @@ FALSE_ALARM = 1e-6  # chance that a true fact is taken for a contradiction, for 
 
 
 class Known(Protocol):
-    """What facts need to know of a schema."""
+    """Protocol: the fields of a schema that facts use."""
 
     facts: Lines | None
 
@@ -116,7 +116,7 @@ def _line(part: object) -> dict[str, Any]:
 
 
 def _counts(counts: object, levels: int, form: str) -> dict[str, Any]:
-    """Counts by value, in as many levels as there are attributes; a refusal shows the form."""
+    """Nested counts by value, one level for each attribute. form: example for messages."""
     if not isinstance(counts, Mapping) or not counts:
         raise ValueError(f"counts by attributes, with a number for each value within those of the ones before; {form}")
     named = {
@@ -128,7 +128,7 @@ def _counts(counts: object, levels: int, form: str) -> dict[str, Any]:
 
 
 def _spelled(key: object) -> str:
-    """A value as a text; true and false are those of a boolean attribute."""
+    """Text of a value: a boolean as `true` or `false`, a missing value as NULL."""
     if key is None or isinstance(key, bool):
         return MISSING if key is None else str(key).lower()
     return str(category_value(key))

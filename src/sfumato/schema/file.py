@@ -73,7 +73,7 @@ class _Nodes(yaml.composer.Composer):
 
 
 class _Loader(_Nodes, _Values, yaml.SafeLoader):
-    """Loader whose refusals are reported: all of it in Python."""
+    """Loader in pure Python; used again for the error message where the fast one fails."""
 
     def __init__(self, stream: str) -> None:
         yaml.SafeLoader.__init__(self, stream)

@@ -33,7 +33,7 @@ NOT_BESIDE = "facts", "series", "impossible", "follows", "weight", "per_person",
 
 
 class Stated(Protocol):
-    """What invariants need to know of a schema."""
+    """Protocol: the fields of a schema that invariants use."""
 
     privacy_unit: PrivacyUnit
     invariants: tuple[Any, ...] | None

@@ -33,7 +33,7 @@ _FORM = "write tables: {persons: {source: persons.csv, unit: household_id, key: 
 
 
 class Link(Declared):
-    """Place of a table among the others.
+    """Keys that link a table to its parent and children, or a root to the privacy unit.
 
     source: file, or table of a database. unit: of a root, the column that says whose row it is. key: by which children
     know a row. by: of a child, the column with the parent's key. with_parents: attributes of the parent that rows of
@@ -58,7 +58,7 @@ class TableInGroup:
     schema: as its release carries it; dataset is the table's name, the privacy unit that of all tables, contributions
     the limit. limit: the most rows of one unit that count. at_most: of a child, those of one row of its parent; of a
     root, those of one unit. source: where it is, relative to a folder or database. file: how its own file
-    is written. children: SQL of the columns that are made of a child's rows. amounts: the same, checked and settled.
+    is written. children: SQL of the columns that are made of a child's rows. amounts: the same, parsed and checked.
     """
 
     name: str
@@ -316,7 +316,7 @@ def _with_parents(
 
 
 def _spelled(schema: Schema, parent: Schema, taken: list[str]) -> Dialect | None:
-    """How the child's file is written, with the words that the parent's has for missing values in its columns."""
+    """Dialect of a child's file; columns taken from the parent keep its words for missing values and its units."""
     file, above = schema.file or PLAIN, parent.file or PLAIN
     columns = {part.column: (file, part.column) for part in (*schema.attributes.values(), *schema.measures.values())}
     columns |= {name: (above, parent.attributes[name].column) for name in taken}

@@ -93,7 +93,7 @@ def day(value: object) -> date:
 
 
 def as_day(text: str) -> date | None:
-    """The day that a text is, if it is one."""
+    """Parse a text as a day; None if it is none."""
     try:
         return day(text)
     except ValueError:
@@ -117,7 +117,7 @@ def flag(value: object) -> bool:
 
 
 def _each(read: Callable[[object], _T], example: str) -> Callable[[object], tuple[_T, ...]]:
-    """Read a list that is not empty, item by item."""
+    """Parser of a non-empty list, each item of which `read` parses. example: for messages."""
 
     def items(value: object) -> tuple[_T, ...]:
         if not isinstance(value, list | tuple) or not value:
@@ -238,7 +238,7 @@ MOST_CELLS_OF_AN_AXIS = 10_000_000
 
 
 class Declared(BaseModel):
-    """A part of the schema: frozen, and without keys that nobody asked for."""
+    """Base class of the schema's parts: frozen, and unknown keys are refused."""
 
     # Arbitrary types: Fraction. Deferred: parts are compiled with the whole, not each by itself before it.
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
@@ -256,7 +256,7 @@ Words = Annotated[str, PlainValidator(_words)]
 class Column(Declared):
     """A part of the schema that reads one column: the one of its own name, unless `column` names another.
 
-    label, unit and description: for readers of pages; queries name the column as ever.
+    label, unit and description: shown to readers; queries do not use them.
     """
 
     column: ColumnName = ""  # the schema fills in the name
@@ -321,8 +321,8 @@ class PrivacyUnit(Declared):
 class Budget(Declared):
     """The most that may ever be spent on the dataset: an epsilon, or a rho of zero-concentrated privacy.
 
-    Delta only counts for releases that need one; beside a rho it is that at which an epsilon is told. per: in a series
-    in which each period is a promise of its own, the span whose periods add up to no more than the budget.
+    Delta only counts for releases that need one; with a rho, it is the delta at which an epsilon is stated. per: in a
+    series that protects each period by itself, the span whose periods together spend no more than the budget.
     """
 
     epsilon: PositiveExact | None = None
@@ -381,7 +381,7 @@ class Measure(Column):
         return self
 
     def coarser(self, most: int) -> Self:
-        """The measure with a step, where none is stated, so coarse that sums of so many times it fit 64 bits."""
+        """Copy with the step doubled until `most` times a row's largest amount still leaves room for 64-bit sums."""
         made = self.model_copy()
         while made.half_units * most > MOST_UNITS:
             object.__setattr__(made, "step", made.step * 2)
@@ -459,7 +459,7 @@ class Weight(Declared):
 
     @cached_property
     def rows(self) -> Measure:
-        """Rows as they are, as a measure: each adds `most` steps, whatever it weighs, as if all weighed the most."""
+        """Unweighted row count as a measure, in steps of 1 / `most`: each row adds `most`, whatever it weighs."""
         one = Fraction(1, self.most)
         share = self.unweighted_share or Fraction(1)
         return Measure(column=self.column, lower=Fraction(0), upper=one, step=one, budget_share=share, missing="drop")
@@ -472,7 +472,7 @@ class WeightInRows(Weight):
 
     @property
     def most(self) -> int:
-        """The largest weight; a fraction, where nothing is counted."""
+        """Largest weight, in rows: a fraction, as plans count nothing."""
         return self.reaches  # type: ignore[return-value]
 
 

@@ -88,7 +88,7 @@ class PersonRule:
 
     @property
     def leaves(self) -> Iterator[Expression]:
-        """Columns of the table that the rule reads, each as a value of a kind; none is settled where it is counted."""
+        """Column references of the rule, each with its kind; None where that is open, as of a column only counted."""
         parts = [part for each in self.aggregates.values() for part in each.parts]
         for part in [*parts, self.where] if self.where else parts:
             yield from part.leaves
@@ -244,7 +244,7 @@ _WORD = {"number": "DOUBLE", "boolean": "BOOLEAN"}
 
 
 def _aggregate(name: str, node: Any) -> Aggregate | None:
-    """The aggregate that a node is; None where it is none."""
+    """Convert a syntax node to an `Aggregate`; None where its function is no aggregate."""
     from sqlglot import exp
 
     if node.key == "window":
@@ -393,7 +393,7 @@ def settled(rule: PersonRule, uses: Iterator[tuple[str, str, Kind]]) -> PersonRu
 
 
 def _of_kind(each: Aggregate, kind: Kind | None) -> Aggregate:
-    """An aggregate of values of a kind, where that is open; a bare column that is counted stays open."""
+    """Resolve open kinds: MIN, MAX, FIRST and LAST are of `kind`; bare columns counted or ordered by stay open."""
     argument = each.argument
     if argument is not None and GIVES[each.function] is None:
         argument = as_kind(argument, kind)

@@ -489,12 +489,12 @@ def _age(node: Any, read: Read) -> Expression:
 
 
 def _of(op: str, kind: Kind, wanted: Kind) -> Reader:
-    """Reader of a function of one value."""
+    """Reader of a function of one argument. kind: of its result; wanted: of its argument."""
     return lambda node, read: combined(op, kind, [_as(_one(node, read), wanted)])
 
 
 def _two(op: str, kind: Kind) -> Reader:
-    """Reader of a function of two values of its own kind."""
+    """Reader of a function of two arguments, all of one kind with its result."""
     return lambda node, read: combined(op, kind, [_as(part, kind) for part in _both(node, read, "safe")])
 
 

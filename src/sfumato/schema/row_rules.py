@@ -180,7 +180,7 @@ def rules_of(schema: Ruled) -> dict[str, Rule]:
 
 
 def _refuse_other_kinds(rules: Mapping[str, Rule]) -> None:
-    """Refuse a rule that reads what another makes as a kind to which it cannot be cast without fail."""
+    """Refuse a rule that reads another rule's column as a kind to which that cannot always be cast."""
     for name, rule in rules.items():
         for column, kind in leaves_of(rule):
             for one in uses(name, rule, rules):
@@ -291,12 +291,12 @@ def _match(rule: Mapping[str, Any]) -> Expression:
 
 
 def as_list(given: object) -> list[object]:
-    """A list, or the one that a single thing stands for."""
+    """Convert a list or tuple to a list; any other value is its only item."""
     return [*given] if isinstance(given, list | tuple) else [given]
 
 
 def _bare_word(word: str, name: str) -> str:
-    """A word, or several, of letters and digits with one blank between them."""
+    """Normalise a phrase to words of letters and digits with single blanks; refuse an empty or too long one."""
     bare = "".join(letter if letter.isalnum() or letter > "\x7f" else " " for letter in word).split()
     if not bare or len(word) > LONGEST_PATTERN:
         raise SchemaError(

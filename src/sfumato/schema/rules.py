@@ -41,7 +41,7 @@ Problem = tuple[tuple[str, ...], str]  # keys that lead to a mistake, and how th
 
 
 class Ruled(Protocol):
-    """What rules need to know of a schema."""
+    """Protocol: the fields of a schema that rules use."""
 
     attributes: dict[str, Attribute]
     impossible: Combinations | None
@@ -212,7 +212,7 @@ def _numbers(first: str, last: str) -> list[str]:
 
 
 def _between(axis: Axis, low: object, high: object, given: object) -> Flags:
-    """Cells from one value to another, both included; of numbers, from one edge of cells to another."""
+    """Flags of the cells between two values, (cells,), the last whole number or day included; no cell may be cut."""
     try:
         first, last = axis.read(low), axis.read(high)
     except QueryError:
@@ -292,7 +292,7 @@ def _image(schema: Ruled, fine: Axis, coarse: Axis, rule: Mapping[str, Any]) -> 
 
 
 def _by_groups_of(schema: Ruled, fine: Axis, coarse: Axis, name: str | None, image: Codes) -> Codes:
-    """Function by a column of groups that the finer attribute declares, or by the values themselves."""
+    """Complete `image` by the finer attribute's column of groups, or by the weekday or coarser bin of its cells."""
     attribute = schema.attributes[fine.name]
     columns = attribute.group_columns if isinstance(attribute, Category) else {}
     if name is not None or len(columns) == 1:

@@ -212,7 +212,7 @@ class Schema(Declared):
         return whole
 
     def published(self) -> Schema:
-        """The schema as a release carries it: of the table's file, how rows are written in it."""
+        """The schema as a release carries it: `file` keeps the format of rows, without names of unused columns."""
         if self.file is None:
             return self
         file = self.file.without_names(self.columns_read)
@@ -241,7 +241,7 @@ class Schema(Declared):
 
     @property
     def bought(self) -> str:
-        """Sentence on values and bounds that a paid look (`sfumato discover`) found; empty where there are none."""
+        """Sentence on values and bounds that `sfumato discover` bought; empty where there are none."""
         return bought_in_words(self.discovered) if self.discovered else ""
 
     @property
@@ -257,7 +257,7 @@ class Schema(Declared):
 
     @property
     def together(self) -> int:
-        """Planned periods of a series in which tables that its promise compares may differ."""
+        """Number of planned periods in which two neighbouring series of tables may differ."""
         series = self.series
         if series is None or (series.promise.alone and self.per is None):
             return 1
@@ -266,7 +266,7 @@ class Schema(Declared):
 
     @property
     def per(self) -> str | None:
-        """The span whose periods keep to the total together, if the schema states one."""
+        """The span whose periods spend at most the budget together, if the schema states one."""
         return self.budget.per if self.budget else None
 
     @property
@@ -312,7 +312,7 @@ class Schema(Declared):
 
     @property
     def exact_counts(self) -> str:
-        """What `invariants` names, in words; empty where there are none."""
+        """Description of the tables that `invariants` names; empty where there are none."""
         return tables_in_words(self.exact_sets) if self.invariants else ""
 
     @cached_property
@@ -331,14 +331,14 @@ class Schema(Declared):
 
     @cached_property
     def people(self) -> PersonRule | None:
-        """How many rows of a person become one, as `per_person` states; None where it states nothing."""
+        """Parsed `per_person`, the rule that makes a person's rows one; None where it is not stated."""
         return None if self.per_person is None else rule_of(self)
 
     @property
     def units(self) -> dict[str, int]:
-        """The most that one row adds to a cell of each statistic, in its steps; rows without a measure are one too.
+        """The most that one row adds to a cell of each statistic, in its steps; counts of missing values included.
 
-        Where rows are weighed this is by step of the weight: a row is as many as it weighs (`most_of_a_unit`).
+        With weights, this is per step of the weight: a row counts as often as it has steps (`most_of_a_unit`).
         """
         found = {"count": 1}
         for name, measure in self.summed.items():
@@ -353,7 +353,7 @@ class Schema(Declared):
 
     @property
     def summed(self) -> dict[str, Measure]:
-        """The measures, and, where rows are weighed, the number of rows as they are."""
+        """The measures and, if rows are weighted but counted unweighted too, that unweighted count."""
         beside = self.weight is not None and self.weight.unweighted_share > 0
         return self.measures | ({ROWS: self.weight.rows} if self.weight is not None and beside else {})
 
@@ -364,7 +364,7 @@ class Schema(Declared):
 
     @property
     def counts_alone(self) -> Schema:
-        """The schema without sums, be they of measures or of rows as they are beside weighted ones."""
+        """The schema without measures and without the unweighted count beside a weighted one."""
         weight = self.weight and self.weight.model_copy(update={"unweighted_share": Fraction(0)})
         return self.model_copy(update={"measures": {}, "weight": weight})
 
@@ -426,7 +426,7 @@ class Schema(Declared):
         return {name: part if part.column else part.model_copy(update={"column": name}) for name, part in parts.items()}
 
     def check_span(self) -> None:
-        """Refuse a budget by the year where periods are no promises of their own, or have no year."""
+        """Refuse `budget.per` unless a series protects each of its dated periods by itself."""
         if self.per is not None and not (self.series and self.series.promise.alone and self.series.period != "name"):
             raise SchemaError(
                 f"budget.per is {self.per}, which is for a series whose unit is a person within a dated period; write "
@@ -458,7 +458,7 @@ class Schema(Declared):
                 taken.add(column.lower())
 
     def _refuse_words_that_are_listed(self) -> None:
-        """Refuse texts that stand for a missing value and for a listed one, and columns that nothing reads."""
+        """Refuse missing-value texts of `file` that are listed values too, and columns there that nothing reads."""
         file = self.file
         if file is None:
             return
@@ -489,7 +489,7 @@ class Schema(Declared):
             )
 
     def _refuse_what_is_not_weighed(self) -> None:
-        """Refuse weights in a series, for which there is no proof, and with sums beyond 64 bits."""
+        """Refuse weights with a series or facts; make default steps coarser, and refuse stated ones beyond 64 bits."""
         if self.weight is None:
             return
         if self.series is not None:

@@ -46,13 +46,13 @@ class Ratio:
 
 
 def check_sizes(*factors: float) -> None:
-    """Refuse to multiply with what would carry the squares of errors beyond all numbers."""
+    """Refuse factors so large that squares of errors would overflow."""
     if not all(abs(factor) <= LARGEST for factor in factors):
         raise QueryError(f"the query multiplies or adds a number that is too large; {LARGEST:g} is the largest")
 
 
 def as_column(ratio: Ratio, schema: Schema) -> Column:
-    """A column, yet without a name: like terms gathered, a common factor as scale, bounds and kind worked out."""
+    """Convert a ratio to an unnamed column: like terms added, a lone term's factor as scale, bounds and kind set."""
     ratio = _in_rows(ratio, schema)
     top, bottom = _gathered(ratio.top), None if ratio.bottom is None else _gathered(ratio.bottom)
     if bottom == ():
@@ -70,7 +70,7 @@ def as_column(ratio: Ratio, schema: Schema) -> Column:
 
 
 def _in_rows(ratio: Ratio, schema: Schema) -> Ratio:
-    """Amounts in rows, where a count is in steps of a weight: where all of a ratio are, the step falls out of it."""
+    """Convert counts in steps of a weight to rows; in a ratio of weighted amounts alone the step cancels."""
     every = (*ratio.top, *(ratio.bottom or ()))
     if schema.count_step == 1.0 or (ratio.bottom is not None and all(amount.of != ROWS for amount in every)):
         return ratio
@@ -217,7 +217,7 @@ def regrouped(value: Value, grouped: bool) -> Value:
 
 
 def column_of(value: Value, schema: Schema) -> Column:
-    """A column, yet without a name."""
+    """Convert a value to an unnamed column; a constant is refused."""
     if isinstance(value, float):
         raise unsupported("a column that is a constant", LINEAR)
     if isinstance(value, Ratio):
@@ -273,7 +273,7 @@ def _refuse_dates(value: Mixed, schema: Schema) -> None:
 
 
 def _dates(value: Value, schema: Schema) -> list[float]:
-    """The signs of the dates in a value, those that are subtracted from each other left out."""
+    """Scales of the dates that a value adds up; a date minus another leaves none."""
     if isinstance(value, Single):
         if isinstance(value.rule, Distinct | Bivariate):
             return []

@@ -149,7 +149,7 @@ def _order_by(clause: Any, query: _Query, columns: tuple[Key | Column, ...]) -> 
 
 
 def _target(node: Any, query: _Query, columns: tuple[Key | Column, ...]) -> int | Key | Column:
-    """A place in the select list, or a column that is worked out only to sort by it."""
+    """Resolve an item of ORDER BY: index in the select list, or a column computed only to sort by it."""
     if node.key == "literal":
         return place_of(node, len(query.items), "ORDER BY")
     if node.key == "var":

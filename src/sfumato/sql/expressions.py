@@ -273,7 +273,7 @@ def _split(tree: Tree, slots: dict[tuple[int, Tree], int]) -> Tree:
 
 
 def _moved(tree: Tree) -> Tree:
-    """Part of an expression, rewritten for rows that have one attribute only."""
+    """Rewrite a part of an expression for rows that hold one attribute only, at place 0."""
     if isinstance(tree, Ref | Lookup):
         return replace(tree, place=0)
     return tree if not isinstance(tree, Call) else Call(tree.name, tuple(_moved(arg) for arg in tree.args))
@@ -331,14 +331,14 @@ def _present(axis: Axis, trees: list[Tree], text: Callable[[], str]) -> list[tup
 
 
 def _value(axis: Axis, number: float) -> Value:
-    """The value of an attribute that a whole number stands for."""
+    """Value of an attribute by its number: index of a listed value, days since 1970, or the integer itself."""
     if axis.values:
         return axis.values[int(number)]
     return EPOCH.fromordinal(EPOCH.toordinal() + int(number)) if axis.kind == "date" else int(number)
 
 
 def _hour(days: float) -> datetime:
-    """The middle of an hour, which is on the same side of every full hour as all of it."""
+    """Midpoint of an hour that starts `days` days after 1970-01-01; it compares with full hours as the hour does."""
     return datetime(EPOCH.year, EPOCH.month, EPOCH.day) + timedelta(hours=round(days * 24), minutes=30)
 
 

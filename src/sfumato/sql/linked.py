@@ -211,7 +211,7 @@ class _Statement:
         )
 
     def _take(self, column: Any, table: LinkedTable, called: str, members: Mapping[str, LinkedTable]) -> None:
-        """Make a column of a join one of its lowest table; refused where that does not carry it."""
+        """Refer a column of a join to its lowest table, `called` so in FROM; refused where that does not carry it."""
         from sqlglot import exp
 
         if column.this.key == "star" or column.db.lower() not in ("", *SCHEMAS):

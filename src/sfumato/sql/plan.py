@@ -97,7 +97,7 @@ class Amount:
         of the row's cell on the attribute of that name.
     factor: what the sum is multiplied with.
     grouped: whether GROUP BY splits it; a grand total is not split and is the same in every group.
-    present: the measure without which a row does not count; a sum of that measure needs no telling.
+    present: the measure without which a row does not count; need not be stated where it is `of` itself.
     """
 
     predicate: Predicate

@@ -111,7 +111,7 @@ def read_denial(node: Any, scope: Scope) -> Predicate:
 
 
 def _is_simple(node: Any) -> bool:
-    """Whether a condition is about a column and constants alone, so that it is unknown where the column is."""
+    """Whether a condition compares columns and constants directly, so that it is NULL where a column is."""
     sides = [part for key in ("this", "expression", "low", "high") if (part := node.args.get(key)) is not None]
     return node.key in _READERS and all(not hasattr(side, "key") or _is_plain(bare(side)) for side in sides)
 
@@ -128,7 +128,7 @@ def is_condition(node: exp.Expression) -> bool:
 
 
 def compare(operator: str, left: Any, right: Any, scope: Scope, text: Quote) -> Predicate:
-    """The rows for which `left operator right` holds; text: quotes the comparison, should it come to that."""
+    """The rows for which `left operator right` holds; text: quotes the comparison for messages."""
     left, right = _uncast(left, scope), _uncast(right, scope)
     if right.key == "column" and left.key != "column":
         return compare(_MIRRORED[operator], right, left, scope, text)
@@ -202,7 +202,7 @@ def _meaning(axis: Axis, value: Constant) -> Span:
 
 
 def _moment(axis: Axis, text: str) -> Span:
-    """A time of day: the microsecond from there on, which cuts the cell of its day."""
+    """Span of one microsecond from a time inside a day; a comparison with it cuts the cell of that day."""
     try:
         past = datetime.fromisoformat(text) - datetime(1970, 1, 1)
     except (ValueError, TypeError):  # no time, or one of a zone

@@ -82,9 +82,9 @@ def period_asked(text: object, schema: Schema) -> str | None:
 
 
 def as_of(tree: exp.Expression) -> str | None:
-    """Take the one period as of which a syntax tree asks off its tables; None where it states none.
+    """Remove AS OF from the tables of a syntax tree and return its period; None where it states none.
 
-    Anything else that is of a time is refused by name.
+    Different periods in one statement, and any other time of a table, are refused by name.
     """
     from sqlglot import exp
 
@@ -133,7 +133,7 @@ def parameters_apart(text: str) -> str:
 def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> exp.Expression:
     """The syntax tree of the one statement in a text. dialect: whose SQL it is; releases read DuckDB's alone.
 
-    schema: of the table that is asked about, whose columns may be called as words of SQL are.
+    schema: of the table that is asked about; a complaint names its columns that are reserved words.
     """
     import sqlglot
     from sqlglot.errors import ParseError, SqlglotError
@@ -174,9 +174,9 @@ class Words(frozenset[str]):
 
 
 def _remember_names(tree: exp.Expression, text: str) -> Words:
-    """Keep what functions were called in the text, for the parser calls many of them by another name; all its words.
+    """Store in each node its function's name as written, which the parser may change; return all words of the text.
 
-    Refuse a tree of too many levels on the way, of which those of AND and OR in a row are one.
+    Refuse a tree of too many levels, where a chain of AND or of OR is one level.
     """
     from sqlglot import exp
 

@@ -60,7 +60,7 @@ class RowTerm:
 class RowAmount:
     """The sum of terms, except for absent rows, which are NULL: without a value, or left over by CASE without ELSE.
 
-    needs: where a row is NULL too if a measure is missing in it: which measure, for rows of predicates without overlap.
+    needs: (rows, measure) pairs with disjoint predicates: such a row is NULL too if it lacks the measure.
     """
 
     terms: tuple[RowTerm, ...]
@@ -135,7 +135,7 @@ def _unknown(node: exp.Expression, _scope: Scope) -> RowAmount:
 def _by_value(node: exp.Expression, scope: Scope) -> RowAmount | None:
     """An expression of attributes that is no sum of them, such as age * age: the rows of each of its values.
 
-    None where it is not for every cell one number.
+    None unless it has one number (or NULL) in every cell.
     """
     try:
         classes = read_classes(node, replace(scope, cuts=[]), "an aggregate")

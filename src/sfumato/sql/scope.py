@@ -176,7 +176,7 @@ class Scope:
 
     @property
     def rows(self) -> Predicate:
-        """All rows; of a series without the periods that have no part, so that no group of these is there."""
+        """All rows; of a series, without the periods that have no release, so that these make no groups."""
         found = Predicate.everything()
         for axis in self.schema.domain:
             if axis.gaps:
@@ -315,7 +315,7 @@ def place_in(node: Any, length: int) -> int | None:
 
 
 def place_of(node: Any, length: int, clause: str) -> int:
-    """The same in a select list, or a refusal that names the clause."""
+    """Place in the select list that a number names, as by `place_in`; any other node is refused."""
     place = place_in(node, length)
     if place is None:
         raise QueryError(f"{clause} {node.name} is not a place in the select list; its places are 1 to {length}")

@@ -77,14 +77,14 @@ _INSTEAD = {  # what to write for an aggregate that a release cannot give
 
 
 def statistic_name(node: exp.Expression, rule: Any) -> str:
-    """median_age, min_age, stddev_age, ...: what a column is called that has no alias."""
+    """Default name of a statistic's column: median_age, min_age, stddev_age, ..."""
     if isinstance(rule, Bivariate):
         return f"{rule.statistic}_{rule.of}_{rule.by}"
     return f"{_NAMES.get(node.key, node.key)}_{rule.of}"
 
 
 def counts_units(node: exp.Expression, scope: Scope) -> bool:
-    """Whether COUNT of this counts rows because it counts units with one row each."""
+    """Whether COUNT's argument is DISTINCT privacy unit, which counts rows; refused if a unit may have several."""
     if node.key != "distinct":
         return False
     unit = scope.schema.privacy_unit
@@ -323,7 +323,7 @@ def read_column(node: exp.Expression, scope: Scope, within: Predicate, *, groupe
 
 
 def _default_name(node: exp.Expression, column: Column, scope: Scope) -> str:
-    """count, sum_charge, avg_charge, share, ...: what a column is called that has no alias."""
+    """Default name of a column without an alias: count, sum_charge, avg_charge, share, ..."""
     aggregate = _innermost(node, ("paren", "cast", "filter"))
     if isinstance(column.rule, Distinct):
         return f"distinct_{column.rule.of}" if column.rule.of.isidentifier() else "distinct"

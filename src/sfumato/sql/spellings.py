@@ -97,7 +97,7 @@ def _renamed(node: Any) -> Any:
 
 
 def _restated(node: Any) -> Any:
-    """A clause in words that every reader knows; None where it is in such words already. A SELECT is changed in place.
+    """Rewrite a clause in plainer SQL; None where there is nothing to replace. A SELECT is changed in place.
 
     (a, b) IN ((1, 2), (3, 4)) is a = 1 AND b = 2 OR a = 3 AND b = 4. ORDER BY ALL names every column. DISTINCT ON
     (a) keeps the first row of each a in the order of the statement.
@@ -164,7 +164,7 @@ def _folded(node: Any) -> Any:
 
 
 def _exactly(name: str, args: list[Any]) -> Any:
-    """The value of a function, of times to the second: those of attributes are known by hours."""
+    """Value of a function of constants; here texts of times may have minutes and seconds, which attributes lack."""
     if name == "to_moment" and isinstance(args[0], str):
         try:
             return datetime.fromisoformat(without_zone(args[0]))

@@ -160,10 +160,10 @@ class Entry:
     request: a digest of what was asked for (table by name, schema, mechanism, cost, workload), never of what the table
     holds; None before format 4, and for tables that have no name.
     rho: of a release that is zCDP; None for a pure one, or one with a threshold.
-    period: of a release that is part of a series. registered: digests of the files beside it needs, parted by a blank:
-    of the register with everybody whom it counts, of the noise that it uses, or both in this order; None where neither
-    is kept, and before they were written: then nobody has been counted.
-    exact: attributes of each table that was to be handed out exactly; none of the number of all rows.
+    period: of a release that is part of a series. registered: digests of the private files that the release needs,
+    separated by a blank: of the register with everybody whom it counts, of the noise that it uses, or both in this
+    order; None where neither is kept, and until they are written: then nobody has been counted.
+    exact: attributes of each marginal table that was to be handed out exactly; () stands for the number of all rows.
     """
 
     number: int
@@ -191,7 +191,7 @@ class Entry:
 
     @property
     def loss(self) -> Loss:
-        """Privacy loss of the release, as it is added up."""
+        """Privacy loss of the release, for composition."""
         return Loss(self.epsilon, self.delta, self.rho, period_of(self.unit, self.period))
 
 
@@ -280,7 +280,7 @@ class Account:
         return len(self.losses)
 
     def within(self, period: Period | None) -> Account:
-        """The account of whoever is in a period: that of the period alone where no person is promised more."""
+        """Account of the losses that one person of a period can bear (`borne`): the period's alone if `most` is 1."""
         return replace(self, losses=borne(self.losses, period))
 
     @cached_property

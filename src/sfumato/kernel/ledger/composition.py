@@ -42,9 +42,10 @@ UP, DOWN = Context(prec=18, rounding=ROUND_CEILING), Context(prec=4, rounding=RO
 
 @dataclass(frozen=True)
 class Period:
-    """Period of a series. most: in which one person is counted. whose: the promise, which tells series apart.
+    """Period of a series. most: number of periods in which a person is counted, at most.
 
-    span: it is a year, to whose account each of its periods is charged.
+    whose: text of privacy unit and promise, by which series are told apart. span: whether it is a calendar year, which
+    stands for all periods in it.
     """
 
     label: str
@@ -232,7 +233,7 @@ def _sums(losses: Iterable[Loss]) -> Composed:
 
 
 def _by_best_order(losses: Sequence[Loss], delta: Fraction) -> Composed | None:
-    """Composition at the order that tells the smallest epsilon; None where no delta is left for it."""
+    """Composition at the Renyi order that gives the smallest epsilon; None where no delta is left for it."""
     beside, rest = _sums(loss for loss in losses if loss.by_sums_only), [x for x in losses if not x.by_sums_only]
     room = delta - beside.delta
     if not rest or not SMALLEST_DELTA <= room < 1:

@@ -139,7 +139,7 @@ class Ledger:
     def registered(self, receipt: Receipt, seal: str, place: int = 0) -> None:
         """Record the digest of a private file (register, noise) that a reserved release updates before it counts.
 
-        place: of the digest among those of the entry; the register's, where one is kept, is before that of the noise.
+        place: index of the digest in `Entry.marks`; the register's, where one is kept, is before that of the noise.
         """
         with self._writing(create=False) as (connection, book):
             entry = _matching(book, receipt)

@@ -1,9 +1,10 @@
 """The noise of earlier parts of a series with running totals, which the noise of later parts partly takes back.
 
-One private SQLite file beside the ledger; with it, what was published would be exact. Part number m of a run has the
-error E_m = Z_m - round(sum over earlier parts j of c_(m-j) E_j) in every cell, in whole GRID-ths of a row, where Z_m is
-fresh noise and c are the coefficients of queries/ranges.py: theorem 13 in docs/privacy.md. A run is the parts of one
-series with one schema, one noise and one number of planned parts; when these are used up, another one begins.
+One private SQLite file beside the ledger; whoever has it can undo the published noise. A part is one release of the
+series. Part number m of a run has the error E_m = Z_m - round(sum over earlier parts j of c_(m-j) E_j) in every cell,
+in whole GRID-ths of a row, where Z_m is fresh noise and c are the coefficients of queries/ranges.py: theorem 13 in
+docs/privacy.md. A run is the parts of one series with one schema, one noise and one number of planned parts; when these
+are used up, another one begins.
 
 Order of work: reserve in the ledger, read, draw, write E_m here (committed and fsynced), tell the ledger the digest of
 this file, and only then use E_m on a count. So no error is ever used twice, and no number of a run is ever given to two
@@ -52,7 +53,7 @@ class PastNoise(Beside):
 
     @property
     def place(self) -> int:
-        """Place of this file's digest among those of an entry: behind the register's, where one is kept."""
+        """Index of this file's digest in `Entry.marks`: behind the register's, where one is kept."""
         return int(self.unit.series is not None and self.unit.series.keeps_register)
 
     def check(self) -> None:
@@ -63,7 +64,7 @@ class PastNoise(Beside):
                 self._verify(connection, marks, self.ledger.identity())
 
     def carried(self, receipt: Receipt, schema: Schema, period: str | None) -> Carried:
-        """Past noise for one part: of parts with the same schema, as far as it says what is counted."""
+        """Past noise for one part: that of earlier parts whose schema counts the same, whatever its budget or file."""
         series = schema.series
         if series is None or series.periods is None or period is None:
             raise SchemaError("running totals are for a series that states how many periods are planned")
@@ -77,7 +78,7 @@ class PastNoise(Beside):
         """Errors of the next part of a run, in GRID-ths of a row; on return they are on disk, for this part alone.
 
         design: schema and noise, as text; another one begins another run. drawn: draws the fresh noise. together:
-        periods in which one person may be.
+        number of periods in which one person may be.
         """
         marks, label = self._marks(), same_dataset(period)
         if not self._is_there(marks):
@@ -110,7 +111,7 @@ class PastNoise(Beside):
         return Trail(run, weights), errors
 
     def _run(self, connection: sqlite3.Connection, design: str, planned: int) -> tuple[str | None, list[str]]:
-        """The run that a part of this design goes on with, and the periods of its parts so far; None of a new one."""
+        """Run that the next part of this design continues, with the periods of its parts; None if a new run begins."""
         last = "SELECT run FROM parts WHERE series = ? AND design = ? ORDER BY number DESC LIMIT 1"
         run = connection.execute(last, (self.series, design)).fetchone()
         if run is None:
@@ -120,7 +121,7 @@ class PastNoise(Beside):
         return (run[0], periods) if len(periods) < planned else (None, [])
 
     def _apart(self, periods: Sequence[str], label: str, together: int) -> bool:
-        """Whether a part has noise of its own: a further one of its period, where several periods count together."""
+        """Whether a part takes back no noise: its period has a part already, and a person may be in several periods."""
         return together > 1 and label in periods
 
     def _standing(self, periods: Sequence[str], label: str) -> list[int]:
@@ -160,7 +161,7 @@ def _sealed(before: str, row: Sequence[object]) -> str:
 class Carried:
     """Past noise of a series for one part of it. planned: parts of a run. about: digest of the schema.
 
-    together: periods in which one person may be.
+    together: number of periods in which one person may be.
     """
 
     past: PastNoise

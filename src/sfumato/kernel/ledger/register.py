@@ -46,7 +46,8 @@ KEY = 32  # bytes, as those of a person's hash: of all people on earth no two sh
 class Beside:
     """Private SQLite file next to the ledger, required to continue a series; the ledger records its digests.
 
-    what: its name, in messages and at the end of its path. purpose: what it says, in words. besides: what it needs.
+    what: its name, in messages and at the end of its path. purpose, besides: for messages, its contents and further
+    files to restore with it.
     """
 
     what: ClassVar[str]
@@ -130,9 +131,9 @@ class Register(Beside):
                 self._verify(connection, key, marks, self.ledger.identity())
 
     def admit(self, receipt: Receipt, period: str, people: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Record who would be counted in a period; on return it is on disk, and says which of them are.
+        """Record people as counted in a period, nobody in more than `most` periods; return a flag for each person.
 
-        people: everybody with a row that would be counted, once each.
+        On return all is on disk. people: everybody with a row that would be counted, once each.
         """
         marks, flags = self._marks(), np.zeros(len(people), dtype=bool)
         if not self._is_there(marks):
@@ -219,7 +220,7 @@ def _summed(people: sqlite3.Cursor) -> tuple[int, int]:
 
 
 def _seal(connection: sqlite3.Connection, series: str, *, again: bool = False) -> str:
-    """Digest of a series' periods and of the seal before it. again: work out the last one once more."""
+    """Digest of a series' periods and of the seal before it. again: recompute the last seal, to verify it."""
     before = connection.execute("SELECT seal FROM seals WHERE series = ? ORDER BY number", (series,)).fetchall()
     told = "SELECT label, people, digest FROM periods WHERE series = ? ORDER BY label"
     parts = [before[-2:-1] if again else before[-1:], series, connection.execute(told, (series,)).fetchall()]

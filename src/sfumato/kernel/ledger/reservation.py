@@ -45,7 +45,7 @@ def refuse_overspending(
 ) -> None:
     """Refuse a release with which all releases of the dataset together would exceed its total (composition.py).
 
-    A total in rho and one in epsilon, in the ledger and in the schema, hold both.
+    stated, stated_delta, stated_rho: the schema's total. It and the ledger's total both hold, in epsilon or in rho.
     """
     _refuse_beyond_rho(account, asked, stated_rho, where)
     if account.total_rho is not None:
@@ -149,7 +149,7 @@ def refuse_another_unit(account: Account, unit: Unit, contributions: int) -> Non
 
 
 def refuse_more_periods(entries: Sequence[Entry], unit: Unit, period: str | None) -> None:
-    """Refuse a period beyond those that were planned, where a person is promised no more than these."""
+    """Refuse a new period of a series beyond the planned number, where that number bounds a person's loss."""
     planned = unit.series.planned if unit.series is not None else None
     known = {same_dataset(entry.period) for entry in entries if entry.period is not None}
     if planned is not None and period is not None and len(known | {same_dataset(period)}) > planned:

@@ -60,7 +60,7 @@ def long_lists(attributes: Mapping[str, Attribute]) -> set[str]:
 def cell_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *, looked_up: bool) -> SQL:
     """SQL of the cell of a category's value; NULL if its row is left out.
 
-    A value that is not listed is missing if there is none, or if it is an empty text.
+    Where missing values are kept, NULL and an unlisted empty text are missing; other unlisted ones `other` or NULL.
     """
     cell = _place_in_list(attribute, value, name, engine, looked_up=looked_up)
     otherwise: list[tuple[SQL, SQL]] = []
@@ -97,7 +97,7 @@ def _place_in_list(attribute: Category, value: SQL, name: str, engine: Engine, *
 
 
 def looked_up(values: Mapping[str, str], text: SQL, engine: Engine, *, by_subquery: bool) -> SQL:
-    """SQL of what a public table has for a text, by its bytes; NULL if it has nothing. One value for each row."""
+    """SQL that looks up a text, by its bytes, in a public mapping; NULL if it is not in it. One value for each row."""
     name = "looked_up"
 
     def read(entry: SQL) -> SQL:
@@ -113,7 +113,7 @@ def looked_up(values: Mapping[str, str], text: SQL, engine: Engine, *, by_subque
 
 
 def _halved(entries: Sequence[tuple[str, int | str]], value: SQL, read: Callable[[SQL], SQL], *, numeric: bool) -> SQL:
-    """SQL of the index of a value in a list by binary search: bytes and numbers have one order in every engine."""
+    """SQL that looks up a value in a list by binary search: bytes and numbers have one order in every engine."""
     in_order = sorted(entries, key=lambda entry: float(entry[0]) if numeric else entry[0].encode())
 
     def among(low: int, high: int) -> SQL:
@@ -455,7 +455,7 @@ def _floor_quotient(number: SQL, plus: int, by: int) -> SQL:
 
 
 def in_steps_of_cells(name: str, codes: Codes) -> SQL:
-    """SQL of a code that a column's cell has, from a list by cell: a binary search among runs of equal codes."""
+    """SQL that maps a column of cells to codes[cell], by a binary search among runs of equal codes."""
     runs = runs_of(codes)
     if len(runs) > MOST_UNEVEN_CELLS:
         raise SchemaError(

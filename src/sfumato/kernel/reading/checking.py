@@ -58,10 +58,10 @@ class Checked:
     rows: those of the table. unfit: records of the file that are no rows of it. nobody: rows without a unit.
     elsewhere: rows of the table that are not of the period, which are none of the others.
 
-    placed: rows that reach a cell. units, over: whom they are about, and those with more rows than are used.
-    counted: rows that a release would count. impossible: rows that contradict each rule of the schema, in words.
-    against_facts: of each public table from which they differ: its name, the number of values that do, and of
-    the value that does most its label, the stated and the found number.
+    placed: rows that reach a cell. units, over: privacy units of these, and units with more rows than are used.
+    counted: rows that a release would count. impossible: each rule of the schema, in words, and the number of rows
+    that contradict it. against_facts: for each public table from which the counted rows differ: its name, the number
+    of its cells that do, and of the cell that differs most the label, the stated and the counted number.
     """
 
     rows: int

@@ -91,7 +91,7 @@ _BLANKS = "[ \t\u00a0\u202f]*"
 
 
 def without_marks(value: SQL, marks: Sequence[str]) -> SQL:
-    """A text without one of these units before its number, after its sign or not, and one after it.
+    """SQL of a number's text without its units (`marks`): one before it, on either side of its sign, and one after it.
 
     For columns without types alone, all of which DuckDB reads: its REGEXP_REPLACE replaces the first match.
     """

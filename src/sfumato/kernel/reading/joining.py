@@ -1,7 +1,7 @@
-"""`LinkedTable`: rows of a table that hang on rows of another, as a table like any other.
+"""`LinkedTable`: rows of a table that refer by keys to rows of a parent table, up to a root; read as one table.
 
-Which rows they are is settled by one SELECT over all tables up to the root, which becomes the FROM of the one statement
-(`derived.py`). From the root down, for each table above:
+Which rows are kept is decided by one SELECT over all tables up to the root, which becomes the FROM of the one statement
+(`Derived`). From the root down, for each table above:
 
     one      one row for each pair of holder and key: of a root the holder is the unit, of a child its parent's key
     cap      at most `at_most` keys of each holder
@@ -70,7 +70,7 @@ class Placed:
 class LinkedTable(Table):
     """Private table of a linked schema.
 
-    chain: the tables from the root down to itself. below: the child whose rows amount to columns of it, if any.
+    chain: the tables from the root down to itself. below: the child table, if any, that is aggregated into columns.
     """
 
     chain: tuple[Placed, ...] = ()
@@ -212,9 +212,9 @@ def _linked(above: Level, below: Level) -> tuple[tuple[Column, Column], bool]:
 def _with_amounts(level: Level, child: Level, schema: Schema) -> tuple[exp.Select, list[Column]]:
     """SQL of a table's rows with aggregates of the child rows that refer to them, and the columns of these.
 
-    A row that stays when a unit goes has a key that is still there, so the child's rows of it stay too, and so does
-    what they amount to: it is computed as one row of a person's many is, with the key for the person (docs/privacy.md,
-    theorems L and P). Without any row a number is 0 and all else is missing.
+    A row that stays when a unit goes has a key that is still there, so the child's rows of it stay too, and so do
+    their aggregates: these are computed as `people.py` computes one row a person, with the key in place of the person
+    (docs/privacy.md, theorems L and P). Without any child row a count is 0 and all else is missing.
     """
     rule, engine = level.table.amounts, level.engine
     assert rule is not None  # noqa: S101 (there is a child because of it)

@@ -77,7 +77,7 @@ def grouped(
 ) -> tuple[exp.Select, dict[str, Column]]:
     """SQL of a rule's aggregates by person, and their columns by the rule's numbers.
 
-    who: SQL of whose a row is. beside: values that all rows of one have in common.
+    who: SQL of a row's person. beside: values that are the same in all rows of a person.
     """
     booleans = {part.column: part for part in schema.attributes.values() if isinstance(part, Boolean)}
     spelled = {value.value: booleans.get(name) for name, value in rule.columns.items() if value.op == "column"}
@@ -182,7 +182,7 @@ def _compared(source: Column, engine: Engine) -> SQL:
 
 
 def _keys(order: Expression, columns: Mapping[str, Column], engine: Engine) -> list[SQL]:
-    """SQL of a row's place in an order; the last part is missing where there is none.
+    """SQL of a row's sort keys by an order; the last key is NULL where the row's order value is missing.
 
     A column without types has times first, then numbers, then texts by their bytes.
     """

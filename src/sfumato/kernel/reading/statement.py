@@ -371,10 +371,7 @@ def _steps(measure: Measure, name: str) -> SQL:
 
 
 def _weight_in_steps(weight: Weight, value: SQL) -> SQL:
-    """SQL of a weight in whole steps: clipped to its bounds, moved toward the mean, rounded; NULL where it is missing.
-
-    Not clipped alone, as above.
-    """
+    """SQL of a weight in whole steps: clipped to its bounds, shrunk toward the mean, rounded; NULL where missing."""
     moved = clip(value.copy(), double(weight.lower), double(weight.upper))
     if weight.mean is not None:
         moved = exp.paren(moved * double(1 - weight.shrink)) + double(weight.shrink * weight.mean)
@@ -385,7 +382,7 @@ def _weight_in_steps(weight: Weight, value: SQL) -> SQL:
 
 
 def _weighed(steps: SQL, schema: Schema) -> SQL:
-    """SQL of what a row adds, once for every step of its weight."""
+    """SQL of a row's steps times its weight in steps; the steps alone where rows are not weighed."""
     if schema.weight is None:
         return steps
     return cast(exp.Mul(this=steps, expression=column("weight")), "bigint")
@@ -444,9 +441,9 @@ def checked(answer: pa.Table, schema: Schema, *, row_by_row: bool) -> Aggregate 
 
 
 def as_values(answer: pa.Table) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
-    """Different values of an answer, rising by their bytes, and of each of its rows the value's place and the number.
+    """Distinct values of an answer, sorted by bytes, and for each of its rows the value's index and the row's number.
 
-    A PrivacyError if it is not what `values_statement` must give.
+    A PrivacyError if it is not what `values_statement` must give: a value and a number (of people, or of a person).
     """
     found: tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]] | None = None
     with suppress(Exception):  # for privacy: its text could quote a value

@@ -164,7 +164,7 @@ class Table:
         key: chooses which rows of a unit are kept; draw it afresh for every reading.
         for_margins: whether margins alone will be counted.
         period: of a series; rows of others fall out where the table has a column for it.
-        admit: is told everybody who has a row that would be counted, and says whose are.
+        admit: given everybody with a row that would be counted, returns a flag for each: whether the rows are.
         """
         from sfumato.kernel.reading.statement import admitted, aggregate_statement, checked, comes_by_rows
 
@@ -202,8 +202,8 @@ class Table:
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64]]:
         """Read the different values of a schema's one attribute, a category whatever it lists, at most `most` a person.
 
-        The values rise by their bytes. Where a person, or row, has one value, each has its number of people; where
-        there can be several, there is a place among the values and the number of a person for each that a person has.
+        Returns the values, sorted by bytes, and two arrays. With one value a person, or row: the index of each value
+        and its number of people. With several: for each value that a person has, its index and the person's number.
         key: chooses which values of a person are kept; draw it afresh for every reading.
         """
         from sfumato.kernel.reading.statement import as_values, values_statement

@@ -103,7 +103,7 @@ def squared(v: Real, times: int) -> Real:
 
 
 def squares(v: Real, work: int) -> Iterator[Enclosure]:
-    """Enclose v, v**2, v**4, v**8, ... times 2**work, without end; each is at most twice as wide as the last, and 2."""
+    """Enclose v, v**2, v**4, v**8, ... times 2**work, without end; each at most twice as wide as the last, plus 2."""
     power = v(work)
     while True:
         yield power
@@ -173,7 +173,7 @@ def bernoulli(v: Real, entropy: Entropy) -> bool:
 
 
 class Chances(Protocol):
-    """Reals by number: a list, or what makes each when it is asked for."""
+    """Sequence of reals: a list, or one that makes each when it is asked for."""
 
     def __len__(self) -> int: ...
 

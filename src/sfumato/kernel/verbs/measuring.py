@@ -100,7 +100,7 @@ def noises_of(
 
 
 def _by_axis(which: ByAxis, queries: Queries, scales: int) -> ByAxis:
-    """Checked copy of the codes along each axis, which nobody may change between the charge and the draw."""
+    """Validated copy of the noise codes along each axis: nobody may change them between the charge and the draw."""
     copied = ByAxis(tuple(frozen(np.array(codes, dtype=np.int64)) for codes in which.along))
     rows = [factor.rows for factor in queries.factors] if type(queries) is Kron else []
     fits = [codes.shape for codes in copied.along] == [(count,) for count in rows]
@@ -110,7 +110,7 @@ def _by_axis(which: ByAxis, queries: Queries, scales: int) -> ByAxis:
 
 
 def loads_by_axis(queries: Kron, noises: Sequence[Noise], which: ByAxis, domain: Domain, unit: int) -> Iterator[Load]:
-    """Loads of a product over the attributes by value of its longest one: that of the fullest cell of each.
+    """Load of each noise in a product of queries, by value of the longest attribute: that of the value's fullest cell.
 
     A column sum of a product is the product of the factors' column sums, so its maximum over the other attributes is
     the product of their maxima (docs/privacy.md, theorem 2).
@@ -132,10 +132,10 @@ def loads_by_axis(queries: Kron, noises: Sequence[Noise], which: ByAxis, domain:
 def running_noises(
     units: Mapping[str, int], shares: Mapping[str, Budget], periods: int, charge: Charge, together: int = 1
 ) -> tuple[dict[str, Noise], list[Load]]:
-    """Least noise of every cell of each statistic, in GRID-ths of a row, in a series of so many parts; and its load.
+    """Least noise of each statistic for running totals over `periods` parts, in GRID-ths of a row; and the loads.
 
-    What later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14). together: periods in
-    which one person may be.
+    What later parts will tell of these rows is charged now (docs/privacy.md, theorems 13 and 14). together: number of
+    periods in which one person may be.
     """
     if charge.pure:
         raise QueryError("running totals are for Gaussian noise; give a delta")

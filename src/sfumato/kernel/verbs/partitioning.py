@@ -132,7 +132,7 @@ TAIL = 2**12  # noise of so many scales has a chance of exp(-4096)
 class Cutting:
     """Public rules of a partition: bucket lengths, the price of each, and the noise.
 
-    single: the noise of buckets of one cell. longer: that of all others. What is drawn is taken off without its sign.
+    single: the noise of buckets of one cell. longer: that of all others. A bucket's cost falls by the noise's size.
     """
 
     cells: int
@@ -206,7 +206,7 @@ def line_up(counts: Whole, order: Codes, plan: Cutting) -> Whole:
 def cheapest(counts: Whole, plan: Cutting, singles: Whole, longer: Whole) -> Codes:
     """Bucket of every position in the least-cost partition, numbered along the line (dynamic programme).
 
-    singles, longer: what was drawn for all buckets, by length, then by start. Its size makes a bucket cheaper.
+    singles, longer: noise drawn for all buckets, by length, then by start. Its absolute value is taken off the cost.
     """
     if (len(singles), len(longer)) != plan.candidates:
         raise PrivacyError("every bucket needs noise of its own")
@@ -275,11 +275,11 @@ def in_lines(domain: Domain, names: Sequence[str], held: Aggregate) -> Whole:
 
 
 def dealt_before(counts: Whole, pieces: int, place: Codes) -> Whole:
-    """Number of each cell's rows in its pieces before a place, in bit-reversed dealing order.
+    """Number of each cell's rows in its first `place` pieces, in bit-reversed dealing order.
 
-    Every piece has counts // pieces of them. Of the rest, row number r lies in the piece whose number is r with its
-    binary digits backwards. Pieces before a place fall into blocks, one for each digit 1 of the place, that share all
-    higher digits; the numbers of a block's rows are equally spaced, so those below the rest are counted by division.
+    Every piece has counts // pieces of them. Of the remainder, row number r lies in the piece whose number is r with
+    its binary digits backwards. The first pieces fall into blocks, one for each digit 1 of `place`, that share all
+    higher digits; a block's row numbers are equally spaced, so those below the remainder are counted by division.
 
     >>> dealt_before(np.full(4, 6), 4, np.arange(4)).tolist()
     [0, 2, 3, 5]

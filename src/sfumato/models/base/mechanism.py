@@ -198,7 +198,7 @@ def fits_every_schema(schema: Schema, workload: Workload | None) -> str | None:
 def per_cell(updates: int) -> Work:
     """Cost in proportion to the number of cells.
 
-    updates: of a number in memory, for each cell; from release times, a microsecond being about 64 of them.
+    updates: updates of a number in memory for each cell, estimated from release times at about 64 per microsecond.
     """
 
     def work(schema: Schema, workload: Workload, budget: Budget, rows: int) -> int:
@@ -223,8 +223,8 @@ class Limit:
 class Foresight:
     """Expected errors, in rows: of one value of each attribute (noise alone), by kind of query, and of any queries.
 
-    of_block: root mean square error over a block of queries. of_sums: of each measure's total, less the middle of its
-    bounds for every row, in the measure's unit.
+    of_block: root mean square error over a block of queries. of_sums: of each measure's total, each
+    row counted from the middle of its bounds, in the measure's unit.
     """
 
     one_way: Mapping[str, float]
@@ -259,7 +259,7 @@ class Holds:
 
 
 class ErrorIfFull(Protocol):
-    """Function from schema, workload served and budget to the error over it, or over a second workload `of`."""
+    """Error on a dense table, from schema, workload served and budget: over that workload, or a second one, `of`."""
 
     def __call__(self, s: Schema, w: Workload, b: Budget, /, *, of: Workload | None = None) -> float: ...
 
@@ -276,8 +276,8 @@ class Forecast:
     over the workload that it serves, or over a second one.
     foretold: approximate errors for the number of rows that the schema states, where these depend on the table in part.
     promises: of a mechanism with one purpose, the figures of its plan.
-    least_of_sums: for each measure, the least budget that any table of its sums is measured with, if that is settled
-    beforehand; steps that a schema leaves out are filled in for it.
+    least_of_sums: for each measure, the least budget that any table of its sums is measured with, if that is fixed
+    before data is read; a measure's step that a schema leaves out is chosen so that this noise can be drawn.
     optimised: whether its strategy is searched for, which takes long on many cells.
     work: approximate number of numbers in memory that one release changes: the cost of a trial by public quantities
     alone, so that nothing in a plan depends on the clock.
@@ -396,7 +396,7 @@ class Mechanism:
         return fits and self.holds.zeros and self.answers == "everything" and not self.is_sparse(schema)
 
     def agrees(self, schema: Schema) -> bool:
-        """Whether what it publishes can agree with public counts: a number for every cell, or margins that shrink."""
+        """Whether its estimates can agree with a schema's public counts; margins can with those of one attribute."""
         shown = self.answers == "everything" and not self.special and not self.is_sparse(schema)
         alone = all(len(names) < 2 for names in _stated(schema))
         return shown and ((self.holds.zeros and alone) or not self.holds.by_margins)
@@ -431,7 +431,7 @@ class Mechanism:
 
 
 def _stated(schema: Schema) -> Sequence[Sequence[object]]:
-    """Attributes of each table that estimates agree with; those of `invariants` are known before they are counted."""
+    """Attributes of each table of public counts that estimates must agree with: of `invariants`, or of known facts."""
     return schema.exact_sets or [fact.places for fact in schema.known]
 
 

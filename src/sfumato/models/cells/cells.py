@@ -50,7 +50,7 @@ def cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload |
 
 
 def running_cells(curator: Curator, schema: Schema, budget: Budget, workload: Workload | None = None) -> Cube:
-    """Publish every cell of one part of a series with noise that takes back a share of earlier parts' noise.
+    """Publish every cell for one period of a series; in running totals its noise cancels a share of earlier noise.
 
     Fichtenberger, Henzinger, Upadhyay, ICML 2023: running totals by the square root of the prefix matrix.
     """
@@ -71,9 +71,9 @@ CELLS = Mechanism(
 
 
 def for_running(schema: Schema, name: str, *, pure: bool) -> Mechanism:
-    """Mechanism of a series with running totals, which is cells with Gaussian noise.
+    """Mechanism of a series with running totals: noisy cells with Gaussian noise; refuse any other.
 
-    name: of the mechanism that was asked for; pure: whether no delta was.
+    name: of the mechanism that the user chose. pure: whether the budget is pure epsilon, which is refused.
     """
     if name not in ("auto", CELLS.name):
         raise MechanismError(
@@ -97,7 +97,7 @@ def for_running(schema: Schema, name: str, *, pure: bool) -> Mechanism:
 class Settings:
     """Settings chosen by judgement.
 
-    empty: expected number of empty cells above the threshold; fewer raise it. An empty cell that is published looks
+    empty: expected number of empty cells above the threshold; less raises it. An empty cell that is published looks
     like a full one, so an interval that counts it misses the truth: at most once in a hundred releases. One such cell
     on average would lower the threshold by a seventh only, at 10^12 cells.
     shares: of the budget, for the totals and for the cells; more for the totals estimates better what is not published.

@@ -1,13 +1,13 @@
 """Noise of the counts of many areas at once: generalised least squares on a tree, in two passes over it.
 
-With s the variance with which the rows inside an area tell its count, S the sum of s over its children, p the precision
-of its own row and alpha = p S / (1 + p S), an area's own estimate is y' = alpha own + (1 - alpha) z, z being the sum of
-its children's. Downwards, with r = s / S,
+With s the variance of an area's count as estimated from the rows inside it, S the sum of s over its children, p the
+precision of its own row and alpha = p S / (1 + p S), this estimate is y' = alpha own + (1 - alpha) z, z being the sum
+of its children's. Downwards, with r = s / S,
 
     x_v = y'_v + r (x_u - z_u),    x_u = g_u z_u + what does not depend on z_u,    h_v = 1 + r (g_u - 1) = dx_v / dy'_v,
 
 so that g_v = h_v (1 - alpha_v), the weight of the own row is h alpha, and variances by noise follow without any area
-being solved for by itself. Along the other axes a question is the same for all areas, and solved for once.
+being solved for by itself. Along the other axes a query is the same for all areas, and solved for once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Level:
 def area_noise(tree: Tree, precisions: Floats, kinds: Codes, starts: Codes, ends: Codes) -> AreaNoise | None:
     """Noise of the areas from cell `starts` to `ends`; None where they are no areas of one level of the tree.
 
-    precisions, kinds: of each row of the tree. A level of areas that is not asked may lie between two that are.
+    precisions, kinds: of each row of the tree. The areas may form a level between two levels of the tree.
     """
     cuts, place = _with_level(tree, np.unique(np.concatenate([starts, ends])))
     levels, end = list[_Level](), 0
@@ -94,7 +94,7 @@ def _with_level(tree: Tree, wanted: Codes) -> tuple[list[Codes], int]:
 
 
 def _passes(levels: Sequence[_Level], place: int, at: Codes, kinds: int) -> AreaNoise:
-    """Variances upwards to the whole, and down again to the areas of a level."""
+    """Run both passes for the areas `at` of level `place`. kinds: number of distinct noises."""
     one, precision = np.eye(kinds), np.zeros(kinds)
     ups = [_leaves(levels[-1], one)]
     for level in levels:
@@ -127,9 +127,9 @@ def _passes(levels: Sequence[_Level], place: int, at: Codes, kinds: int) -> Area
 class _Up:
     """Upward pass: estimate of each area's count from the measured rows inside it.
 
-    alone: variance; parts: by noise; share: of the level's row, alpha; total, inside, largest: variance of the sum of
-    its children, by noise, and the largest that a single row brings to it. own, kind: weight and noise of the row that
-    counts the area itself, which may be that of its only child; others: the largest variance of any other row.
+    alone, parts, most: its variance, the same by noise, and the largest part of it due to one row. share: alpha. total,
+    inside, largest: these three for the sum of its children's estimates. own, kind: weight and noise of the row that
+    counts the area itself, which may be that of its only child. others: largest variance due to any other row.
     """
 
     alone: Floats
@@ -175,7 +175,7 @@ def _squared(weights: Floats, precisions: Floats) -> Floats:
 class Beside:
     """Measured rows along the axes other than the areas', common to all areas of a query.
 
-    weights, kinds, precisions: of each row. noises: for each noise of the tree, those that it makes with the others'.
+    weights, kinds, precisions: of each row. noises: by noise of the tree and kind, the noise of the rows' product.
     """
 
     weights: Floats
@@ -222,9 +222,10 @@ def terms_of_areas(
     domain: Domain,
     present: Codes,
 ) -> dict[int, Terms]:
-    """Noise terms of counts by area, by the index of a present group; without those that need to be solved for.
+    """Noise terms of counts by area, by the index of a present group; groups to be solved for one by one are left out.
 
-    trees: the fit's axes; codes: of their rows; noises: of every combination of codes, the last axis fastest.
+    trees: the fit's axes; codes: noise class of each of their rows; noises: of every combination of these classes, the
+    last axis fastest.
     """
     found = Asked.of(query, domain, [number for number, axis in enumerate(trees) if type(axis.queries) is Tree])
     if found is None:

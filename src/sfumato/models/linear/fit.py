@@ -2,7 +2,7 @@
 
 `LinearFit` keeps the estimate. `SolvedFit` keeps the measurement alone and solves on demand, where A has a closed form
 along each axis: for ten million cells in trees the estimates would be two thirds of the file, and they are solved for
-in less time than they are read; sums along few attributes in much less (models/linear/fit.py).
+in less time than they are read; sums along few attributes in much less.
 
 Least squares axis by axis, for Kronecker-product strategies whose precisions are Kronecker products too.
 

@@ -124,7 +124,7 @@ def hierarchical_strategy(schema: Schema, workload: Workload, pure: bool, levels
 def _linear(
     strategy: Callable[[Schema, Workload, bool], Strategy], name: str, summary: str, paper: str, **foretold: bool
 ) -> Mechanism:
-    """Mechanism that measures a strategy and fits it by least squares. foretold: of its forecast."""
+    """Mechanism that measures a strategy and fits it by least squares. foretold: further fields of `Forecast`."""
     forecast = Forecast(strategy=strategy, **foretold)  # type: ignore[arg-type]
     holds = Holds(zeros=True, most_with_zeros=MOST_CONDITIONED)
     return Mechanism(name, summary, linear(strategy), paper=paper, gaussian=True, holds=holds, forecast=forecast)

@@ -6,7 +6,7 @@ top down, with counts that are forced to be whole and not negative, and the shar
 all levels are fitted together by generalised least squares (Hay et al., VLDB 2010, for uneven trees): counts are
 unbiased and have the least variance, and the shares minimise the expected error on the workload.
 
-Variances. A subtree tells its own total with the variance s. Children combine as S = sum of s; a node's own row of
+Variances. A subtree estimates its own total with variance s. Children combine as S = sum of s; a node's own row of
 precision p brings S to 1 / (1 / S + p). Downwards, a child of a node whose final variance is F has the final variance
 s - s^2 / S + (s / S)^2 F: what its siblings leave open, and its share of what its parent does.
 
@@ -47,10 +47,10 @@ LEAST = (
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Areas of each level from the whole to the smallest, or kinds of areas.
+    """Areas of each level from the whole to the smallest, or classes of areas with equal variances (`Spine.kinds`).
 
-    parents: of each level but the first, the area above, (nodes,). many: how many such areas it has, (nodes,). counts:
-    number of areas of each kind, (nodes,) for each level.
+    parents: for each level but the first, the node above, (nodes,). many: number of such areas in one area of the node
+    above, (nodes,). counts: for each level, number of areas in each node, (nodes,).
     """
 
     parents: tuple[Codes, ...]
@@ -63,7 +63,7 @@ class Nodes:
         return np.bincount(self.parents[level - 1], each, len(self.counts[level - 1])).astype(np.float64)
 
     def row_weights(self, weights: Sequence[float], pure: bool) -> list[Floats]:
-        """Weight of each node of each level, 0 where it is not asked: a single child is asked with what both have."""
+        """Weights of the nodes' rows by level, (nodes,) each; a node with one child has 0, the child both shares."""
         power, carried, result = (1 if pure else 2), np.zeros(1), list[Floats]()
         for level, weight in enumerate(weights[:-1]):
             alone = self._together(level + 1, np.ones(len(self.counts[level + 1]))) < 1.5
@@ -246,7 +246,7 @@ class _Areas:
         return AxisPart.cells(self._spine.n), self._price(weights)
 
     def choose(self, asked: Sequence[Floats], amounts: Floats) -> tuple[AxisPart, Price]:
-        """Best weights of levels for so much of each demand."""
+        """Tree with the best weights of levels for the sum of demands, each times its amount; and the price."""
         weights = self._spine.best_weights(amounts @ np.array(asked), self._pure)
         return self._spine.part(weights, self._pure, self._bits), self._price(weights.tolist())
 
@@ -275,7 +275,7 @@ class _Values:
         return part, self._price(part)
 
     def choose(self, asked: Sequence[Gram], amounts: Floats) -> tuple[AxisPart, Price]:
-        """Best tree for so much of each Gram matrix."""
+        """Best tree for the sum of Gram matrices, each times its amount; and the price."""
         total: dict[int, float] = {}
         for gram, amount in zip(asked, amounts.tolist(), strict=True):
             total[id(gram)] = total.get(id(gram), 0.0) + amount

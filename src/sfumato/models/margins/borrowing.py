@@ -4,7 +4,7 @@ Along time. The marginals of one period, estimated with what other periods say o
 
 Model: local levels (answers/local_level.py) of all tables of one and two attributes. Forward and backward filters
 over the noisy tables of the other periods give a prediction of every cell of a period that shares no noise with it. A
-value, or a cell, that jumps lets go of its past.
+value, or a cell, that jumps is reset to a diffuse prior.
 
 Estimator of pairs. The prediction, shrunk like a table of one period, is one more prior mean in the empirical-Bayes
 shrinkage of the period's own noisy pair (`all_pairs`); how far it is believed is learned from the period's own tables,
@@ -18,7 +18,7 @@ brought to the size that all periods claim on average (`evened`), times what the
 itself shows (`Sizes`).
 
 Covariance of two periods' errors, for differences and sums along time (answers/parts.py): `Walk.shared`, and of the
-rest what the model misses in every period, which products of two periods' published less noisy tables measure.
+rest a bias that recurs in every period, measured by products of two periods' differences, published minus noisy table.
 
 All of it works on published numbers: nothing is spent. Own method.
 
@@ -28,9 +28,9 @@ Shared grid. Two axes of one name have cells in common: a category's values by n
 "other"; ordered cells between cuts that both axes have. Both releases are summed over the groups of cells that come of
 it, along one and two attributes, and the earlier one is brought to the rows of the new one.
 
-Estimator. The two are a series of two periods: the drift between them, and the scatter of counts, are
-learned by moments of the innovations, so a prior of another population is believed as little as it deserves; what
-jumps lets go. Of the earlier release its unbiased noisy counts are used where it has them, with the noise of each sum,
+Estimator. The two are a series of two periods: the drift between them, and the scatter of counts, are learned by
+moments of the innovations, so a prior of another population is believed as little as it deserves; groups that jump are
+left alone. Of the earlier release its unbiased noisy counts are used where it has them, with the noise of each sum,
 else its estimates with their errors. Nothing is spent, and guaranteed intervals do not change.
 """
 
@@ -138,7 +138,7 @@ class Periods:
     def predicted(self, at: int, look: Look | None = None) -> dict[Places, Prediction]:
         """Expected counts in one period from all others, before and after it, at its own number of rows.
 
-        look: is shown each period on the way, with the tables that were expected there by those passed before.
+        look: called with each period on the way and the tables predicted for it from the periods passed before.
         """
         past, scale = self._along(range(at + 1), look), self.totals[at] / self.rows
         future = self._along(range(len(self.seen) - 1, at - 1, -1), look)
@@ -183,7 +183,7 @@ class Periods:
 class Sizes:
     """Ratio of actual to claimed squared errors of published pairs, estimated with predictions from other periods.
 
-    A prediction z of the expected counts m in a period, by others, shares no noise with the published estimate p, which
+    A prediction z of the expected counts m in a period from others shares no noise with the published estimate p, which
     shrinks the counts x = m + scatter and trusts its own noisy table by w:
 
         E |p - x|^2  =  E |p - z|^2  -  Var z  +  (1 - 2 w) Var scatter
@@ -239,8 +239,8 @@ class Sizes:
     def recurring(self) -> float:
         """Share of the error variance of pairs that is common to all periods, shrunk to `ALWAYS` by precision.
 
-        Published less noisy tables have the errors of the former and noise of their own: products of two periods'
-        measure what these share.
+        A period's difference, published minus noisy table, has the error of the former and noise of its own: products
+        of two periods' differences measure what their errors share.
         """
         products, unsure, many = 0.0, 0.0, len(self._tables)
         claimed = self.beside_claimed * sum(float(each.sum()) for each in self._claimed.values())
@@ -279,7 +279,7 @@ def lean_on(
 
 
 def with_tables(own: Marginals, tables: dict[Places, Table], ratios: Mapping[Places, float]) -> Marginals:
-    """Replace tables of one and two attributes. ratios: new over old variance, of pairs."""
+    """Replace the tables of counts, and refit larger tables to them. ratios: new over old variance, of pairs."""
     for places in sorted((p for p in tables if len(p) > 2), key=len):
         tables[places] = _refitted(tables[places], tables)
     spreads = dict(own.spreads)
@@ -295,7 +295,7 @@ def evened(
 
     A period measures the size of its own errors with noise, which is why errors have longer tails than normal ones and
     are claimed wider, for tables and again for single cells (`WIDER`, `with_tails`). Sizes of several periods even out,
-    and tails are short again; a cell that jumped keeps its own. beside: squared errors beside what periods claim.
+    and tails are short again; a cell that jumped keeps its own. beside: `Sizes.beside_claimed`.
     """
     own, rows = contents[at], [max(float(each.tables["count"][()].estimate), 1.0) for each in contents]
     beside /= WIDER**4
@@ -321,7 +321,7 @@ def evened(
 
 
 def lean_margin(own: Marginals, place: int, predicted: Prediction, walk: Walk, kind: Codes) -> tuple[Table, Floats]:
-    """Shrink a one-way margin towards its prediction by precision (GLS); return it and the shared variances.
+    """Shrink a one-way margin towards its prediction by precision (GLS); return it and the variances shared by periods.
 
     kind: the predicted group of each value.
     """
@@ -612,8 +612,8 @@ _Noisy = tuple[Floats, Floats]  # counts along some axes, and the variance of ea
 class Earlier:
     """Counts of an earlier release by common groups of cells, at the rows of the new one.
 
-    margins: for each shared axis what it predicts of the new margin, with its walk in time; what jumped is not
-    predicted. pairs: its estimates along two axes, nan where it has none.
+    margins: for each shared axis, the prediction of the new margin, of infinite variance where groups jumped or are
+    missing, and its walk in time. pairs: estimates along two axes, nan for such groups.
     """
 
     margins: Mapping[int, tuple[Prediction, Walk]]
@@ -659,7 +659,7 @@ def _known(noisy: _Noisy) -> Flags:
 
 
 def _shrunk(pairs: Mapping[Places, _Noisy], margins: Mapping[int, Floats], domain: Domain) -> dict[Places, _Noisy]:
-    """Unbiased noisy pairs, shrunk as those of one release are; none has less noise than rounding is worth."""
+    """Shrink unbiased noisy pairs as in one release; noise variances are at least that of rounding, 1/12."""
     axes = [*margins]
     total = max(float(np.mean([each.sum() for each in margins.values()])), 1.0)
     one_way = [onto_total(each, total) for each in margins.values()]
@@ -677,9 +677,9 @@ def _shrunk(pairs: Mapping[Places, _Noisy], margins: Mapping[int, Floats], domai
 class _PriorPair:
     """Pair of attributes in the new and the earlier release, by common groups of cells.
 
-    table: as published, by cell. kinds: group of each value. known: groups that the earlier release tells, flags.
-    published, earlier: of these, the latter fitted to the margins of the former. noisy: the new release's, if it
-    measured the pair, with variances.
+    table: as published, by cell. kinds: group of each value. known: flags of groups with an earlier estimate.
+    published, earlier: estimates by group, the latter fitted to the former's margins over known groups and equal to it
+    elsewhere. noisy: the new release's counts and their variances, if it measured the pair.
     """
 
     table: Table
@@ -739,8 +739,8 @@ class _Belief:
     With p the published estimate, e the earlier one and y noisy counts of variance r of the same table, the weight of
     least squared error is E (e - p)(x - p) / E (e - p)^2. Its numerator is estimated by (e - p)(y - p) + Cov(p, y)
     (Stein's unbiased risk estimate), of which Cov(p, y) is at least the variance of the noise that is left in p. The
-    gain is then weight^2 E (e - p)^2 of the risk E (p - x)^2 = E (p - y)^2 - r + 2 Cov(p, y). Of both the end of one
-    standard error is taken, towards no weight and towards no gain.
+    gain is then weight^2 E (e - p)^2 of the risk E (p - x)^2 = E (p - y)^2 - r + 2 Cov(p, y). Both are estimated
+    one standard error towards 0.
     """
 
     weight: float

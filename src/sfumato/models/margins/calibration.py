@@ -18,7 +18,7 @@ sets T of the axes of a table:
     variance(cell) = sum over T of  A_T(cell along T) * product over other axes a of b_a(cell)^2
 
 and A_T, the variances of T centred along its axes and those of its blocks, depends on how values of T are grouped and
-not on the company in which T is asked for. So it is worked out once for all tables that contain T. The error of the
+not on the other attributes of a query. So it is worked out once for all tables that contain T. The error of the
 total shifts every margin by its level: its part is v * (product of b + sum over a of (level_a - b_a) * other b)^2.
 """
 
@@ -114,8 +114,8 @@ class Claims:
     def _closed(self, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> Floats:
         """Variance components A_T of a set and of its subsets, each times the squared bases of the axes it lacks.
 
-        A set without its axis x counts sets in which an axis before x is left out. So each set inside one is there
-        once, and what many tables share is worked out once.
+        Subsets lack some of the first `ahead` axes, left out from the last to the first, so that each subset enters
+        once. Results for two axes are cached.
         """
         if len(key) == 1:
             return self._one_way(key[0])
@@ -132,7 +132,7 @@ class Claims:
         return result
 
     def _add_smaller(self, result: Floats, key: tuple[At, ...], ahead: int, at: tuple[At, ...], counts: Floats) -> None:
-        """Add the components of the subsets without one of the first axes, times the squared base of that axis."""
+        """Add the components of subsets without one of the first `ahead` axes, times the squared base of that axis."""
         axes = tuple(range(len(key)))
         for axis in range(ahead):
             inside = self._closed(key[:axis] + key[axis + 1 :], axis, at, counts)
@@ -161,7 +161,7 @@ class Claims:
     def _shifted(self, key: tuple[At, ...]) -> Floats:
         """Second-order products of a cell's derivative by the total and its product of bases, (cells, 3); see `of`.
 
-        They are the product of bases with its derivative by levels, and that product alone.
+        With p the product of bases and m = p + sum over a of (level_a - b_a) * other b, they are m^2, m p and p^2.
         """
         if key not in self._shifts:
             product, moved = np.ones(1), np.zeros(1)
@@ -471,8 +471,8 @@ class _Sizing:
     def _priors(self, pairs: Sequence[Places], factors: Sequence[float]) -> list[float]:
         """Prior factor on the claimed variances of each pair's eighths: by its contrasts of quarters, or its cells'.
 
-        factors: those of cells. A single contrast, of halves, tells next to nothing of finer blocks. Pairs are more
-        alike in eighths than all this says of them, so it is drawn to the median pair.
+        factors: those of cells. A single contrast, of halves, tells next to nothing of finer blocks. Pairs differ
+        less in eighths than this says, so logarithms are shrunk towards the median pair.
         """
         rows, tables = max(float(self.known[()].estimate), 1.0), [self.known.get(places) for places in pairs]
         claimed = [rows if table is None else max(float((table.noise + table.model).sum()), 1e-9) for table in tables]
@@ -535,7 +535,7 @@ def measure_contrasts(
 def contrasts_of(signs: tuple[Haar, ...], measured: Measurement) -> Contrasts | None:
     """Restore the contrasts of `measure_contrasts` from a measurement in a file.
 
-    Deeper families are more numbers, so that the depth follows from how many there are; None where none has so many.
+    The depth is the one whose families have as many contrasts as there are answers; None where no depth has.
     """
     key = tuple((haar.of_classes.tobytes(), tuple(haar.level.tolist())) for haar in signs)
     for depth in range(1, MEASURED + 1) if all(len(haar.level) for haar in signs) else ():

@@ -349,7 +349,7 @@ class Margins(margins_file.Marginals):
         return result
 
     def bent(self, of: str, places: Places) -> tuple[Floats, Floats, Floats] | None:
-        """Bends of both axes of a pair (`scales.bends`), and the error variance of each with each; None without."""
+        """Polynomial bends of both axes of a pair (`scales.bends`), and error variances of their products; or None."""
         if len(places) != 2 or places not in self.tables[of] or self._by_rows or not self.block_variances(of, places):
             return None
         if (of, places) not in self._known_bends:
@@ -395,7 +395,7 @@ class Margins(margins_file.Marginals):
         return result
 
     def _in_blocks(self, of: str, places: Places, levels: Places) -> Floats:
-        """Sizes of the blocks of some axes: those of a pair's, rows of larger sets'."""
+        """Sizes of blocks, with which their errors grow (`scales.sizes_of`); rows for three axes and in older files."""
         if (of, places, levels) not in self._known_sizes:
             self._known_sizes[of, places, levels] = self._sizes_of_blocks(of, places, levels)
         return self._known_sizes[of, places, levels]
@@ -420,7 +420,7 @@ class Margins(margins_file.Marginals):
         return [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
 
     def _shapes(self, places: Places) -> list[Floats]:
-        """Weight of each value by its part in the dependence on others (`scales.shape_of`), mean over pairs."""
+        """Weights of each axis's values, larger where a pair is dependent (`scales.shape_of`); mean over pairs."""
         if places not in self._known_shapes:
             of_pairs: list[list[Floats]] = [[] for _ in places]
             for first, second in combinations(range(len(places)), 2):
@@ -447,7 +447,7 @@ class Margins(margins_file.Marginals):
         return np.zeros(rows.shape), self.spreads[of].of(places) * rows
 
     def _shares_in_blocks(self, place: int, level: int) -> tuple[Floats, Floats]:
-        """Shares of the blocks of one axis in its rows, and in its measure."""
+        """Shares of the blocks of one axis in its rows, and in the measure that halves it (`scales.measure_of`)."""
         if (place, level) not in self._known_shares:
             block, total = [self.blocks[place][level]], float(self.tables["count"][()].estimate)
             rows = sum_kinds(total * self._rows_of[place], block)
@@ -669,7 +669,7 @@ def measured_components(
 ) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
     """ANOVA components of every statistic from noisy tables of single cells, and the measurements used.
 
-    asked: how each measurement was asked, where not cell by cell; others than of cells serve calibration alone.
+    asked: method of each measurement, empty if all are cell by cell; only counts or sums of single cells are used.
     """
     used, observed = [], defaultdict[str, list[Observed]](list)
     by_cells = margins_file.CELL_BY_CELL

@@ -322,10 +322,10 @@ class Marginals(ContentOfCells):
 
     spreads: overdispersion of sets without a table, by statistic. measured: all noisy answers, with the axes of each.
     unbiased: tables are as measured, may be negative, and are joined by adding ANOVA components; components of no table
-    are then unknown. asked: how each measurement was, where not cell by cell. guessed: number of all rows and one-way
-    margins with whose products the first misfits compare pairs, for guaranteed intervals. shared: of estimates that
-    lean on other periods (borrowing.py), by axes, the variances by cell of what other periods err by too. lags: of it
-    what two periods share, by how far apart they are, beside their average over all pairs of periods.
+    are then unknown. asked: method of each measurement (`Methods`), empty if all are cell by cell. guessed: number of
+    all rows and one-way margins, with whose products the first misfits compare pairs, for guaranteed intervals. shared:
+    by axes, where estimates borrow from other periods (borrowing.py), covariance by cell of two periods' errors, mean
+    over pairs of periods. lags: ratio of the covariance at each lag to that mean, of all pairs of axes, (periods,).
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})

@@ -1,4 +1,4 @@
-"""Fuse releases of marginals of one table: set by set by precision, and then the one fit that a release makes.
+"""Fuse releases of marginals of one table: means by precision for each set of attributes, then a fit as of one release.
 
 A release by `margins` keeps all that it measured. Noise of two releases is independent, so tables of the same cells are
 averaged by the inverse of their variances, those of other cells stand beside them, contrasts of blocks correct pairs
@@ -98,7 +98,7 @@ class _Part:
         return 1.0 / self.noisy["count"][0][1][1]
 
     def contrasts(self, order: int, margin: Callable[[int], Floats], levels: int) -> dict[Places, Contrasts]:
-        """Contrasts of sets of two or three attributes; margin: by which an attribute was halved, so many times."""
+        """Contrasts of sets of two or three attributes; margin: by which an attribute was halved `levels` times."""
         result, signs = dict[Places, Contrasts](), dict[int, Haar]()
         for places, one in self.content.measured:
             if one.of == CONTRAST and len(places) == order:
@@ -111,7 +111,7 @@ class _Part:
 
     @cached_property
     def pairs(self) -> dict[Places, Contrasts]:
-        """Contrasts of pairs; none where a file has no room for the margins by which their blocks were made."""
+        """Contrasts of pairs; none for a file without the margins that define their blocks (`Marginals.guessed`)."""
         guessed = self.content.guessed[1:]
         return self.contrasts(2, lambda place: guessed[place], MEASURED) if guessed else {}
 

@@ -127,7 +127,7 @@ class _Tilt:
 
     @classmethod
     def of(cls, turned: Places, places: Places, at: Sequence[int], signs: Sequence[Floats], wanted: float) -> _Tilt:
-        """Contrast by the new places of its axes."""
+        """Contrast of axes `places`, with these renumbered by `at`. turned: the new axes, ascending."""
         product = np.ones([1] * len(places))
         for axis, each in zip(places, signs, strict=True):
             product = product * spread_out(each, (at[axis],), turned)

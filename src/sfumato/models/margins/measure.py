@@ -49,13 +49,13 @@ OF_A_PAIR, OF_A_CELL = 2**21, 2**7  # numbers changed for a pair of attributes a
 class Settings:
     """Shares of the budget, and limits on size.
 
-    Of the budget for counts: one_way for each attribute's first margin, misfit for each pair's, each up to a most, and
-    misfits get `laplace` times as much if it is pure, where noise of many numbers is larger; contrasts for Haar
-    contrasts of pairs, check for calibration. Of the budget for tables: three for each misfit of three attributes.
-    values: of an attribute's even share, for the single values of one that enters by groups; compared: of that, to
-    tell how they differ in other attributes. most_searched: attributes up to which views are searched for; with more,
-    pairs are measured. count: weight of counts against those of measures. pairs: share of two-way tables in a measure's
-    budget.
+    Of the budget for counts: check for calibration; of what is left, one_way for each attribute's first margin, misfit
+    for each pair's misfit, in all at most most_one_way and most_misfits (`laplace` times this under pure epsilon, where
+    noise of many numbers is larger). Of the rest, the budget for tables: three for each misfit of three attributes,
+    contrasts for Haar contrasts of pairs. values: of an even share for each attribute, for single values of one that
+    enters by groups; compared: of that, to measure how they differ along other attributes. most_searched: attributes up
+    to which views are searched for; with more, pairs are measured. count: weight of counts against those of measures.
+    pairs: share of two-way tables in a measure's budget.
     """
 
     one_way: Fraction = Fraction(1, 200)
@@ -236,9 +236,8 @@ class _Survey:
     ) -> dict[Places, tuple[tuple[Haar, Haar], int]]:
         """Pairs whose Haar contrasts are worth measuring, with the signs of both axes and the depth.
 
-        Of pairs that nothing else would tell of, that of the halves too, where their misfits are so much in doubt that
-        the mean square of these contrasts would stand out from noise. one_way: as a file keeps them, so that signs
-        follow from it.
+        Pairs in no view get the contrast of halves, where their misfits are so uncertain that the mean square of these
+        contrasts would stand out from noise. one_way: as a file keeps them, so that signs follow from it.
         """
         from sfumato.models.margins.scales import Haar, levels_of, worth_measuring
 
@@ -311,7 +310,7 @@ class _Survey:
         return self._misfits(sets, for_threes), for_tables
 
     def _for_one_row(self, budget: Budget) -> float:
-        """Budget for what a single row adds."""
+        """Budget per row of a privacy unit: epsilon / contributions, or rho / contributions^2."""
         return float(budget.amount / self.curator.charge.contributions ** (1 if budget.is_pure else 2))
 
     def _worth(

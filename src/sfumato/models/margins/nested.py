@@ -78,7 +78,7 @@ LEAST_UNEVEN = 1e-9  # c^2, below which it is none
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
-    """Groups of a long attribute. column: of the schema's groups. axis: of the groups. groups: (values,), of each."""
+    """Groups of a long attribute: name of their column in the schema, axis of groups, group of each value (values,)."""
 
     column: str
     axis: Axis
@@ -86,10 +86,10 @@ class Hierarchy:
 
 
 def hierarchies(schema: Schema) -> dict[int, Hierarchy]:
-    """Attributes that enter tables by groups, by place: of more values than are smoothed, in not as many groups.
+    """Attributes that enter tables by groups, by index: of more than MOST_SMOOTHED values, in at most that many groups.
 
-    Of several columns of groups, the one with the most groups that are few enough. Sums of measures are not told by
-    value below groups, so a schema with measures has none.
+    Of several columns of groups, the one with the most groups within that limit. A schema with measures has no such
+    attribute, as their sums are not estimated for values below groups.
     """
     return {place: found[1] for place, found in _found(schema).items()}
 
@@ -158,9 +158,9 @@ def unevenness(
 ) -> float:
     """Variance c^2 of shares between values of a group, from the noisy misfit of values by another attribute.
 
-    rows: (values, 1), of each value. shares: (values, others), of its group. sure: variances that are known besides.
-    guess: (values, others). measured: the misfit, sum of |count - guess|; error: standard deviation of its noise, half
-    of which is added.
+    rows: (values, 1), of each value. shares: (values, others), of its group. sure: variance of each guess from
+    noise in the counts by value. guess: (values, others). measured: the misfit, sum of |count - guess|; error: standard
+    deviation of its noise, half of which is added.
     """
     spread = shares * (1.0 - shares)
 
@@ -195,7 +195,7 @@ COLUMNS = ["estimate", parts_column("estimate"), "answer"]
 class Values:
     """Counts of a long attribute's values, summing to their groups' counts: estimate, (values,), and noisy measurement.
 
-    uneven: c^2 of values of a group, by the place of another attribute.
+    uneven: c^2 of values of a group, by the index of the other attribute.
     """
 
     hierarchy: Hierarchy
@@ -209,9 +209,9 @@ class Line:
     """Classes of a long attribute's values, refined so that each lies in one group or is a union of whole groups.
 
     kind: (values,), class of each value. inner: (classes,), rising, the class of groups that each lies in; of_groups:
-    (groups,), the class of each group. share: of each class in that, (classes,). noise: variance of the counts that a
-    class adds up; level: what it takes of an error of its group's count. rows, squares: sums of m_v and of m_v^2. The
-    last four are 0 where a class has whole groups.
+    (groups,), the class of each group. share: each class's share of its class of groups, (classes,). noise: variance of
+    the counts that a class adds up; level: its share of an error of its group's count. rows, squares: sums of m_v and
+    of m_v^2. The last four are 0 where a class has whole groups.
     """
 
     kind: Codes
@@ -268,7 +268,7 @@ class Below:
     """Errors of values below groups along one axis: independent for each class, centred within classes of groups.
 
     variance: (classes,). centre: (classes,), by which they are centred; sums to 1 where the variance is not 0. varying:
-    whether they reach what weights vary by over the other axes, or their mean there.
+    whether they enter a sum by the variance of its weights over the other axes, Var_Q(w), or by their mean, (E_Q w)^2.
     """
 
     axis: int
@@ -405,7 +405,7 @@ def _same(weights: Floats, axis: int) -> bool:
 
 
 class NestedNoise(JoinedNoise):
-    """Errors of all statistics of a table with long attributes, without a largest model part."""
+    """Errors of all statistics of a table with long attributes; no table is named as contributing most to them."""
 
     def largest_model_part(self, side: Sum, groups: Groups) -> tuple[str, ...] | None:
         return None
@@ -413,7 +413,7 @@ class NestedNoise(JoinedNoise):
 
 @record
 class BelowRecord:
-    """Manifest entry of a long attribute: its place, noise, and c^2 in parts of 2^20 by place of other attributes."""
+    """Manifest entry of a long attribute: its index, noise, and c^2 by index of the other, in parts of 1 / FINEST."""
 
     attribute: int
     noise: NoiseRecord
@@ -429,7 +429,7 @@ class NestedRecord:
 
 @dataclass(frozen=True, eq=False)
 class NestedMargins(ContentOfCells):
-    """Marginals in which long attributes are their groups, and counts of these attributes' values, by place."""
+    """Marginals with long attributes replaced by their groups; values: counts of each one's values, by its index."""
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
 
@@ -497,7 +497,7 @@ class NestedMargins(ContentOfCells):
         return longest_tail(frozenset(one.noise for one in self.about.measured), confidence)
 
     def sure(self, kinds: Kinds) -> Source:
-        """Guaranteed bounds: from tables by groups where a query asks for whole groups, else from those without."""
+        """Guaranteed bounds from tables by groups; if a query divides groups, from counts by value and other tables."""
         lines, fine = self._lines(kinds)
         if all((line.share == 1.0).all() and not line.noise.any() for line in lines.values()):
             return self.groups.sure({n: lines[n].of_groups if n in lines else k for n, k in kinds.items()})
@@ -610,7 +610,7 @@ def _conditional(table: Floats, axis: int, lines: Mapping[int, Line]) -> Floats:
 
 
 def _or_even(share: Floats, line: Line) -> Floats:
-    """Shares of groups whose values carry noise, by which errors are centred; 0 for all others."""
+    """Share of each class in its group, by which errors are centred; 0 for classes of whole groups, (classes,)."""
     return np.where(line.noise > 0, share, 0.0)
 
 

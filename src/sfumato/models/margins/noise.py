@@ -61,8 +61,8 @@ class ErrorsOf:
 class JoinedNoise(NoiseSource):
     """Errors of all statistics of a joined table. names: of its axes; kinds: class of every value of an attribute.
 
-    errors_of: error model of each statistic, made once it is asked for. recurs: of a statistic's model errors, what
-    other periods of a series err by too; None where that is unknown.
+    errors_of: error model of each statistic, made on first use. recurs: component of a statistic's model errors that
+    the other periods of a series share; None where that is unknown.
     """
 
     names: tuple[str, ...]
@@ -160,8 +160,8 @@ class FromTables(Source):
     """Guaranteed bounds of sums from noisy marginal tables.
 
     sizes: of all attributes. kinds: for the attributes of a query, the class of every value. measured: all measurements
-    in order. guessed: the number of all rows and the one-way margins with whose products the first misfits compare
-    pairs.
+    in order. guessed: the number of all rows, then the one-way margins: misfits of pairs are distances from products of
+    these.
     """
 
     sizes: tuple[int, ...]
@@ -234,7 +234,7 @@ class FromTables(Source):
         return Boxes(self.sizes, self.kinds, first, tables, self._misfits(later[0][1]))
 
     def _misfits(self, measured: Measurement) -> Misfits:
-        """Noisy misfit, its noise and the guess of each pair of the query; pairs up to some size were compared."""
+        """Noisy misfit, its noise and the product table of margins, for each pair of the query that has a misfit."""
         cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
         known = self.structure
         if known is not None:
@@ -402,9 +402,9 @@ def longest_reach(noises: frozenset[Noise], confidence: float) -> float:
 
 @lru_cache(maxsize=256)
 def longest_tail(noises: frozenset[Noise], confidence: float) -> tuple[Noise, int] | None:
-    """Noise and number of summands whose sum has the largest quantile in standard errors; None of no noises.
+    """Noise and number of summands whose sum has the largest quantile in standard errors; None if no noise is given.
 
-    Sums are looked at by upper bounds of their quantiles, the largest first, until no other can be larger.
+    Quantiles are computed in order of their upper bounds, largest first, until no other can be larger.
     """
     widest = max((noise for noise in noises if isinstance(noise, Laplace)), key=lambda one: one.scale, default=None)
     sums = [(_most_reach(noise, many, confidence, widest), noise, many) for noise in noises for many in FEW]
@@ -446,9 +446,9 @@ def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
 class Narrowed:
     """Query rewritten without attributes that are functions of others: only the finer ones stay as axes.
 
-    shape: classes of every axis of the question. kinds: for each axis that is left, the class of every value, told
-    apart by the values that follow from it. cells: for every cell of these, its place among the question's cells.
-    roots: for each axis left out, that which it follows from, and its class for every class there.
+    shape: number of classes of every original axis. kinds: for each axis that stays, the class of every value, refined
+    by the classes of its functions. cells: for every cell of the axes that stay, its index among the original cells.
+    roots: for each axis left out, the axis that it is a function of, and its class for every class of that axis.
     """
 
     shape: tuple[int, ...]

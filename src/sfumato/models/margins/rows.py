@@ -266,7 +266,7 @@ class Drawing:
 
 
 def alike(codes: Codes, bad: Codes, good: Codes, random: RandomNumbers) -> tuple[Codes, Codes]:
-    """A random good row with the same codes for every bad row that has one: bad rows, and theirs.
+    """Match each bad row to a random good row with the same codes, if there is one: indices of bad and of good rows.
 
     codes: (attributes, rows). bad, good: indices of rows.
     """
@@ -288,7 +288,7 @@ NEVER = 1e9  # what is gained by leaving a cell that must be empty
 class Along:
     """Tables containing one attribute, concatenated, to change that attribute in rows.
 
-    cells: of all of them, among the cells of all tables, (cells,). starts: first of each table among these, (tables,).
+    cells: indices of their cells among those of all tables, (cells,). starts: first of each table in these, (tables,).
     steps: strides of the attribute, (tables,). others, strides: other attributes and their strides, (most, tables); a
     stride is 0 where a table has fewer.
     """
@@ -318,7 +318,7 @@ class Along:
         return len(self.starts)
 
     def bases(self, rows: Codes) -> Codes:
-        """Cell of each table in which each row were with the attribute's first value, (tables, rows)."""
+        """Cell of each table in which each row would be with the attribute's first value, (tables, rows)."""
         bases = np.empty((self.tables, rows.shape[1]), dtype=np.int64)
         bases[...] = self.starts[:, None]
         for others, strides in zip(self.others, self.strides, strict=True):
@@ -473,9 +473,9 @@ ROUNDS = 5  # of fitting what is expected of rows to all sums
 class RowsOfMargins:
     """Row model of a content of marginals.
 
-    answers: joined counts along some axes, of any sign. larger: tables of more axes that rows keep too. sums: of each
-    measure by axes, in the measure's steps. conditional: the model of the rows that fulfil a condition. first: axes of
-    the groups by which places are given.
+    answers: joined counts along some axes, of any sign. larger: tables of more than two axes that rows match too. sums:
+    of each measure by axes, in the measure's steps. conditional: the model of the rows that fulfil a condition. first:
+    axes whose values are given to `draw`.
     """
 
     schema: Schema
@@ -499,7 +499,7 @@ class RowsOfMargins:
         return replace(self, first=tuple(map(self.schema.domain.place, names)))
 
     def draw(self, places: Floats, random: RandomNumbers) -> Block:
-        """Draw a block of rows, with means of the measures."""
+        """Draw a row, with means of the measures, for each of `places`: with `first`, numbers of its combinations."""
         held: dict[int, Codes] = {}
         if self.first:
             shape = [self.schema.domain.shape[place] for place in self.first]
@@ -573,7 +573,7 @@ RAKED = 1e-5  # of the rows: nearer than this no rows show a difference
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Unconditional marginals, as `ConditionalTables` has them under a condition.
+    """Marginals of all rows, from which `ConditionalTables` computes those of the rows that fulfil a condition.
 
     tables: axes of the known tables, by statistic. joined: estimates of one statistic by classes of values along some
     axes, joined value by value if the last argument is true. given: model of the rows that fulfil a condition.
@@ -592,7 +592,7 @@ class Source:
 def rows_given(where: Predicate, source: Source, rows: RowModel) -> RowModel:
     """Model of the rows that fulfil a condition, from joined tables; by rejection where these would be too large.
 
-    Also where tables are unbiased: these do not tell how three attributes go together. rows: the model of all rows.
+    Unbiased tables need rejection too, as they hold no dependence of three attributes. rows: the model of all rows.
     """
     domain = source.schema.domain
     distinct = {domain.place(name): kind for name, kind in classes_of(where, source.schema).items() if kind.any()}

@@ -107,9 +107,9 @@ class Spreads:
         return self.blocks.get(places, self.blocks_by_order.get(len(places)))
 
     def evened(self, every: Sequence[Spreads], times: float, shares: Mapping[Places, float]) -> Spreads:
-        """Spreads of the same sets drawn to their mean over several tables, times a factor; contrasts stay.
+        """Replace spreads by `times` their mean over the tables `every`; those of blocks are shrunk towards it.
 
-        shares: how far, by set; all the way where it is not there.
+        shares: weight of that mean in the blocks of each set, 1 where it is missing. Contrasts stay.
         """
 
         def drawn(own: Scaled, others: Sequence[Scaled], share: float) -> Scaled:
@@ -138,7 +138,7 @@ class Spreads:
 
 
 def in_parts(spread: float) -> int:
-    """Round the spread of errors to a whole number of 1 / FINEST, at least 1: in files 0 means that cells are kept."""
+    """Round the spread of errors to a whole number of 1 / FINEST, at least 1: 0 in a file marks tables with cells."""
     return max(1, round(spread * FINEST))
 
 
@@ -247,7 +247,7 @@ def bends(rows: Floats, measure: Floats) -> Floats:
 
 
 def bent(table: Floats, first: Floats, second: Floats) -> Floats:
-    """Error variances of a pair's bends, (bends, bends): of each, a share of what the estimate has of it, squared."""
+    """Error variances of the bends of a pair, (bends, bends): UNSURE times their squared coefficients in `table`."""
     total = max(float(table.sum()), 1e-300)
     margins = table.sum(axis=1) / total, table.sum(axis=0) / total
     off = table / total - np.outer(*margins)
@@ -283,7 +283,7 @@ class Haar:
 
     @cached_property
     def levels(self) -> list[int]:
-        """Levels that there are; an axis may have quarters and no halves."""
+        """Distinct levels, ascending; an axis may have quarters and no halves."""
         return sorted({*self.level.tolist()})
 
     @cached_property
@@ -369,10 +369,10 @@ def worth_measuring(before: Floats, pairs: Sequence[Sequence[Haar]], variance_of
 
 
 def _largest_gain(worth: Floats, sizes: Floats, noise: Floats) -> int:
-    """Number n of the first contrasts of largest total gain: sum of worth * (1 - 1 / hypot(1, size / noise[n - 1])).
+    """Number n of leading contrasts with largest total gain: sum of worth * (1 - 1 / hypot(1, size / noise[n - 1])).
 
-    Noise grows with n, so a run of numbers gains at most what its last one would with the noise of its first; runs are
-    gone through by falling bounds until none can be better (branch and bound).
+    Best-first branch and bound over intervals of n: noise grows with n, so the gain in an interval is at most that of
+    its last n with the noise of its first.
     """
 
     def gain(number: int, at: int) -> float:
@@ -475,7 +475,7 @@ def _strengthened(
 
 
 class _Powers(NamedTuple):
-    """Derivatives of the contrasts of stacked pairs by their powers; index, power and its variance where there are."""
+    """Derivatives of the contrasts of stacked pairs by the powers of their lifts; fitted (index, change, variance)."""
 
     slopes: Floats
     powers: list[tuple[int, float, float]]
@@ -507,7 +507,7 @@ class _Stacked:
         return cls(some, now, left, across, noisy, measured, weights)
 
     def fit(self) -> _Powers:
-        """Powers by generalised least squares, linear in them around the present tables."""
+        """Changes of the powers by generalised least squares, linear in them around the present tables."""
         slopes = self.measured * (self.left @ _slope(self.now) @ self.across)
         off = self.measured * (self.noisy - self.left @ self.now @ self.across)
         precisions = (self.weights * slopes**2).sum(axis=(1, 2))
@@ -519,7 +519,7 @@ class _Stacked:
         return _Powers(slopes, list(zip(index.tolist(), fitted.tolist(), (misfits / precisions).tolist(), strict=True)))
 
     def strengthen(self, powers: Floats, index: Sequence[int]) -> None:
-        """Raise the lifts of some pairs, margins kept."""
+        """Raise the lifts of some pairs to the power 1 + powers (clipped), margins kept; powers: of all pairs."""
         now, by = self.now[index], np.clip(powers[index], -1.0, MOST_CHANGE - 1.0)[:, None, None]
         self.now[index] = fit_margins(now * np.exp(by * _log_lift(now)), now.sum(axis=2), now.sum(axis=1))
 
@@ -622,8 +622,8 @@ def _spread(contrasts: Contrasts, table: Floats, left: Floats, noise: Floats, ro
     """Error variance per unit of size, by level: halves, quarters, and so on.
 
     left, noise: error variances of the contrasts, and the noise's part; 0 where not measured.
-    rough: prior variance per row of the finest contrasts that were measured, as which contrasts of a level err that
-    were not, such as of quarters with eighths.
+    rough: prior variance per row of the finest measured contrasts, also assumed for unmeasured ones of their level, and
+    divided by FALL for each level without measured contrasts.
     """
     rows, levels = np.maximum(contrasts.rows(_sizes(table)), 1.0), contrasts.finest()
     measured, result = contrasts.families() < contrasts.depth, list[tuple[float, float]]()

@@ -218,7 +218,7 @@ def shrink_pairs(
     *,
     errors: bool = True,
 ) -> tuple[dict[Places, Shrunk], Floats]:
-    """Shrink all measured pairs towards the likeliest prior mean; mean weight of each prediction, (predictions,).
+    """Shrink measured pairs towards their prior means; return them and each prediction's mean weight, (predictions,).
 
     products: product tables of the margins. said: for each pair the same number of predictions from other pairs. along:
     directions of both attributes. errors: work out error variances, and whether a pair is mostly empty.
@@ -302,7 +302,7 @@ class _Pair:
         return Shrunk(estimate, noise, model)
 
     def evidence(self, off: Floats, prior: Floats) -> float:
-        """Log likelihood of the noisy cells, whatever mean and spread. off: cells less the product of their margins."""
+        """Log marginal likelihood of the noisy cells over mean and spread. off: cells less the product of margins."""
         both = self.likelihood + prior
         best = float(both.max())
         likelihood = best + log(float(np.exp(both - best).sum())) - log(float(np.exp(prior).sum()))
@@ -312,7 +312,7 @@ class _Pair:
 
 
 def _weights(belief: Floats) -> Floats:
-    """Mean weight of each prediction, (predictions,). belief: (means, spreads), probabilities; none without a pair."""
+    """Mean weight of each prediction, (predictions,). belief: probabilities, (means, spreads); scalar without pairs."""
     return np.asarray(belief.sum(axis=1)[1:].reshape(-1, len(WEIGHTS)) @ WEIGHTS if belief.ndim else np.zeros(0))
 
 
@@ -466,7 +466,7 @@ def all_pairs(
     shares = [margin / max(total, LEAST) for margin in one_way]
 
     def fitted(estimates: Mapping[Places, Floats]) -> dict[Places, Floats]:
-        """Pairs with their margins, those of one shape fitted together."""
+        """Fit pairs to their margins (IPF), those of one shape together."""
         found: dict[Places, Floats] = {}
         for p in estimates.keys() & zeros.keys():
             found[p] = fit_margins(estimates[p], one_way[p[0]], one_way[p[1]], possible=zeros[p])

@@ -235,8 +235,8 @@ class Parts:
     """Parts of buckets that groups touch, one array entry per pair of group and part.
 
     start, stop: cells of the part, in halving order.
-    low, high: positions of the group's weights within it.
-    value: weight of the noise of its cells so far, (entries, sums).
+    low, high: entries of `Sorted` with the group's weights on it, [low, high).
+    value: weight of each of its cells' noise in the sums, from the bisections so far, (entries, sums).
     """
 
     group: Codes

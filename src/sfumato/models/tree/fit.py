@@ -161,10 +161,10 @@ class TreeFit(ByModel, OfOneMeasurement):
         return Errors.all_models(self.measurement.design, covariance)
 
     def drawn_shares(self, asked: Grouped) -> Floats:
-        """Shares of the variances of every group's sums, given the total, that noise brings, (groups, sums).
+        """Noise's share of the posterior variance of every group's sums, given the total, (groups, sums).
 
-        A split of posterior variance v whose data alone has the variance s is off by v^2 / s from noise, and by the
-        rest from what its prior does not know: the mean of two independent estimates, by precision.
+        A split is the mean by precision of an estimate from data, of variance s, and one from the prior. So of its
+        posterior variance v, v^2 / s is from noise, and the remainder from the prior.
         """
         from sfumato.models.tree.observation import counts_by_level, split_variances
 
@@ -230,8 +230,8 @@ def fit_tree(
     """Posterior of the leaves of a tree from noisy counts of its nodes (ranges of leaves in tree order).
 
     The total is that of `total_of_all`, and the leaves are adjusted to it. sizes: number of cells of each leaf,
-    (leaves,); None: one each. descents: those that `measured` is made of, where there are several. possible: flags of
-    the leaves that are no structural zeros, (leaves,); None: all.
+    (leaves,); None: one each. descents: independent measurements stacked into `measured`, if several. possible: flags
+    of the leaves that are no structural zeros, (leaves,); None: all.
     """
     from sfumato.models.tree.messages import posterior_of
     from sfumato.models.tree.observation import (
@@ -272,9 +272,9 @@ def fit_tree(
 
 
 def _put_back(values: Floats, tree: BinaryTree, possible: Flags, ends: tuple[float, float] = (0.0, 0.0)) -> Floats:
-    """Values of the inner nodes of a pruned tree, put back into the whole one, (inner,).
+    """Expand values of the inner nodes of a pruned tree to those of the whole tree, (inner,).
 
-    ends: the value of a node that has its first half alone, or its second; and, as of the second, of one left out.
+    ends: value of a node of which the first half alone is left, and of one with the second half alone or with none.
     """
     found, result, start = tree.pruned(possible), list[Floats](), 0
     for level in range(tree.height):

@@ -10,10 +10,10 @@ distribution, and conditioning on the parent's posterior. `Evidence` keeps the n
 Arrays have the shape (nodes,), or (components, nodes) in a mixture.
 
 The number of all rows has three estimates, each with less variance and more bias than the one before: `unbiased_total`,
-the first look and all later ones, each as a whole, so that no noise has a part in its weight; `total_by_squares`, in
-which what is measured below a node, and so the weight of its count, depends on the noise of that count; the posterior,
-as hyperparameters and rows that are never negative move all leaves in one direction. `total_of_all` takes one of the
-last two, and `squared_error` assesses it by how far it lies from the first.
+from the first round of counts and from all later ones, each as a whole, so that no noise has a part in its weight;
+`total_by_squares`, in which what is measured below a node, and so the weight of its count, depends on the noise of that
+count; the posterior, as hyperparameters and rows that are never negative move all leaves in one direction.
+`total_of_all` takes one of the last two, and `squared_error` assesses it by how far it lies from the first.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ FAR_BETTER = 4.0  # times less variance
 
 
 class Total(NamedTuple):
-    """Estimate of the number of all rows; variance: by which it is weighed; noise: its variance as far as known.
+    """Estimate of the number of all rows; variance: for weighting by precision; noise: actual variance.
 
     Both are the same but where noise is so small that it is mostly zero (measurement.Design.sizes).
     """
@@ -341,7 +341,7 @@ def counts_by_level(measured: Measurement, tree: BinaryTree, rows: slice = slice
 
 
 def total_by_squares(tree: BinaryTree, counts: Counts) -> Total:
-    """Least-squares estimate of the total; variance and noise inf where something was measured nowhere."""
+    """Least-squares estimate of the total; variance and noise inf where some leaf lies in no measured node."""
     leaves = tree.nodes(tree.height)
     mean, variance, noise = np.zeros(leaves), np.full(leaves, np.inf), np.full(leaves, np.inf)
     for level in range(tree.height, -1, -1):
@@ -383,7 +383,8 @@ def _times(weights: Floats, variances: Floats) -> Floats:
 def unbiased_total(measured: Measurement, tree: BinaryTree, by_squares: Total) -> Total:
     """Unbiased estimate of the total, even though noise decided what was measured; by_squares where none exists.
 
-    Counts of the first look were asked for before any noise was seen, and given these, the later ones have fresh noise.
+    Mean by precision of two totals: of the first round, planned before any noise was seen, and of all later counts,
+    whose noise is fresh given the first round.
     """
     ranges = measured.queries
     if not isinstance(ranges, Ranges):

@@ -281,7 +281,7 @@ def _learned(
 
 
 def _mechanism(name: str, summary: str, paper: str, run: Any, most: int, settings: Learning, limit: float) -> Mechanism:
-    """Mechanism that learns from at most `most` queries. limit: share of its intervals that sparse tables may miss."""
+    """Mechanism that learns from at most `most` queries. limit: known coverage of cells' intervals on sparse tables."""
     return Mechanism(
         name=name,
         summary=summary,

@@ -136,7 +136,7 @@ def _files(of: Certified) -> list[dict[str, Any]]:
 
 
 def _records(member: str, columns: list[str]) -> dict[str, Any]:
-    """Columns of a member: whole numbers, whose meaning the manifest has; Sfumato reads them for queries in SQL."""
+    """Croissant RecordSet of a member: its columns, all whole numbers, whose meaning the manifest states."""
     return {
         "@type": "cr:RecordSet",
         "@id": member,

@@ -85,7 +85,7 @@ class Cut:
 
     @property
     def cut_short(self) -> dict[int, str]:
-        """Groups at the ends of an order that span less than the others, and their part in words."""
+        """Text such as "3 of 7 days", by number of a group, for groups at the ends of an order that span less."""
         if self.whole:
             return {cell: t("{0} of {1} days", days, every) for cell, (days, every) in cut_periods(self.axis).items()}
         wide, last = len(self.groups[0]), self.size - 1 - self.axis.missing
@@ -102,7 +102,7 @@ class Cut:
 
 
 def cut_periods(axis: Axis) -> dict[int, tuple[int, int]]:
-    """First and last cell of dates where the bounds cut them: days inside, and days of the whole period.
+    """Days inside the bounds and days of the whole period, by cell: the first and last, where the bounds cut theirs.
 
     >>> cut_periods(Axis("x", "date", np.array([19715.0, 19716.0, 19723.0]), by="week"))
     {0: (1, 7)}

@@ -96,7 +96,7 @@ class Scale:
 
 
 def lost(count: Estimate) -> bool:
-    """Whether half of an interval exceeds half of the count."""
+    """Whether noise has drowned a count: it is not above zero, or the half-width of its interval exceeds half of it."""
     return not count.value > 0 or half_width(count) > ROUGH * count.value
 
 
@@ -188,7 +188,7 @@ def table_of(header: str, counts: Iterable[tuple[str, Estimate]], sure: str) -> 
 
 
 def card(name: str, chart: Chart, sure: str, of: str | None) -> Markup:
-    """Card of a column that has no other. of: the attribute whose groups its values are."""
+    """Card of a mapped column that has no other card. of: the attribute whose groups its values are; None if none."""
     every = len(chart.counts)
     kind = many(every, "1 value", "{0} values") if of is None else t("{0} groups of {1}", figure(every), of)
     return tag(

@@ -72,7 +72,7 @@ def said(message: str, *parts: Inside) -> Markup:
 
 
 def told(sentence: str) -> Inside:
-    """Sentence from elsewhere in the language of the page; one that has no form there stays English, marked so."""
+    """Translate a sentence from another part of Sfumato; without a translation it stays English and is marked so."""
     if (own := retold(sentence)) is not None:
         return own
     tongue().english.append(sentence)
@@ -167,7 +167,7 @@ def result_table(result: Result, most: int) -> Markup:
 
 
 def _beside(header: str) -> str:
-    """Header of what stands beside a number: its error, or its interval."""
+    """Translate the header of a column of standard errors or of intervals."""
     return t("{0} interval", figures(header.removesuffix(" interval"))) if header.endswith("interval") else t(header)
 
 

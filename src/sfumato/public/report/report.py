@@ -209,7 +209,7 @@ def _card(name: str, one: Distribution, sure: str, over_time: bool, chart: Chart
 
 
 def described(of: Cut) -> Markup | None:
-    """What the schema says of an attribute, and the name that queries use where a page shows another."""
+    """Description of an attribute in the schema, and its column name where the page shows a title instead."""
     about = of.about.description if of.about is not None else None
     name = said("Column {0}.", tag("code", name_of(of.axis.name))) if of.title != of.axis.name else None
     return tag("p", name, " " if name and about else None, about, class_="soft") if name or about else None

@@ -86,7 +86,7 @@ def opening(
 
 
 def _bounded(release: Release, odds: tuple[Odds, ...]) -> Inside:
-    """Bound on what the release gives away about one person; that there is none on exact counts."""
+    """Sentence on how often a guess about one person is right at most; or that nothing protects exact counts."""
     if release.schema.invariants:
         said_first = f"Exact counts of {release.schema.exact_counts} are in it too, and nothing protects these."
         return tag("b", told(said_first))
@@ -252,7 +252,7 @@ def trust(release: Release, about: Description) -> Markup:
 
 
 def _part_of(cell: str) -> str:
-    """Kind of count, or the size of its error."""
+    """Translate a cell of the table of typical errors: a kind of count, or the size of its error."""
     return retold(cell) or t(figures(cell))
 
 

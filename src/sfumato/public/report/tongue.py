@@ -149,7 +149,7 @@ def _part(kind: str, text: str, nested: int) -> str | None:
 
 
 def _names(text: str) -> str:
-    """Names of the schema, alone, with their bounds or in a list, as they are; else dates and numbers rewritten."""
+    """Translate the text around schema names (bounds, commas, "and"), which stay; any other text as `date_of` does."""
     names = tongue().names
     pieces = [text] if text in names else re.split(r"(, | and | or )", text)
     items = [_item(piece) for piece in pieces[::2]]
@@ -173,7 +173,7 @@ def _marked(number: str) -> str:
 
 
 def _as_pattern(form: str) -> re.Pattern[str]:
-    """Regular expression of a form. A part ends where the words after it first stand, and is not tried again longer:
+    """Regular expression of a form. A part ends at the first match of the words after it, without backtracking, as
     names are whatever a stranger wrote.
     """
     kinds = {"": ("t", ".+?"), "#": ("n", r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?"), "!": ("s", ".+?")}

@@ -156,7 +156,7 @@ class Components:
         return left[()].reshape(-1, entries.shape[1])
 
     def variances(self, entries: Floats) -> Floats:
-        """Variances of contrasts' entries, of independent blocks with such variances, (entries,)."""
+        """Variances of entries after projection, (entries,); entries: variances of the independent blocks before it."""
         result = np.empty(self.size)
         for levels, part in zip(self.every, self.parts, strict=True):
             values = entries[part].reshape(*(len(level.parent) for level in levels))
@@ -173,7 +173,7 @@ class Components:
         return np.where(share > LEAST, share, 0.0)
 
     def of_cells(self, entries: Floats) -> Floats:
-        """Variances of single cells, of entries with such variances before projection, (cells,)."""
+        """Variances of single cells, (cells,); entries: variances of the independent entries before projection."""
         found = np.zeros([axis[0].blocks.shape[1] for axis in self.axes])
         for levels, part in zip(self.every, self.parts, strict=True):
             values = entries[part].reshape(*(len(level.parent) for level in levels))
@@ -267,7 +267,7 @@ class Levels:
     def _learn(self, mine: Codes, *, modelled: bool) -> None:
         """Learn the random walk of some entries from squared differences at lags of powers of two, without jumps.
 
-        Jumps are found first, by the differences of neighbours, most of which have none: a tighter cut bears more.
+        Jumps are found first, from differences of neighbouring periods, with a tighter cut, which bears more outliers.
         """
         many, steps, rows = len(self.values), self._steps[mine], self._rows[mine]
         values, noise = (np.stack(each)[:, mine] for each in (self.values, self.noise))
@@ -319,9 +319,9 @@ def _flat(
 class LeaningFit(ByModel):
     """Fit of counts shrunk towards predictions from other periods. Computed on demand; no file keeps it.
 
-    inner: as published. weight: of what other periods predict, (entries,). predicted, shared, own: variances of
-    predictions, of what other periods err by too, and of entries alone, before projection. fresh: share of the last
-    that is noise. lags: of what is shared, what two periods share by how far apart they are, beside the average.
+    inner: fit as published. weight: of the prediction, (entries,). Variances before projection, (entries,): predicted,
+    added by the prediction; shared, average covariance of the errors of two periods; own, of the published entries.
+    fresh: share of `own` that is noise, (entries,). lags: covariance at each lag over the average one, (periods,).
     """
 
     family = "leaning"
@@ -417,7 +417,7 @@ class LeaningFit(ByModel):
         )
 
     def _by_group(self, asked: Grouped, variances: Floats) -> Sequence[Errors]:
-        """Errors of the sums of many groups, of independent entries with such variances."""
+        """Errors of the sums of many groups; variances: of the independent entries, (entries,)."""
         design, sums = self.measurements[0].design, asked.sums
         if asked.whole is None and len(np.unique(asked.group)) == len(asked.group):
             cells, found = self.components.of_cells(variances), np.zeros((asked.groups, sums, sums))

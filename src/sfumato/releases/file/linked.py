@@ -53,11 +53,11 @@ Rows = Annotated[int, Field(ge=1, lt=2**62)]
 
 @record
 class TableRecord:
-    """Link of a table. belongs_to, by: the table that its rows belong to, and the column that names a row of it.
+    """Link of a table to its parent. belongs_to: the parent table. by: column with the key of a row's parent.
 
-    key: column that names this table's own rows. at_most: rows of one row that they belong to. limit: rows of one
-    privacy unit. carried: columns that are those of a table above it. counts: tables below it, each with the column of
-    this table that says how many rows of it belong to a row.
+    key: column that identifies this table's own rows. at_most: most rows with one parent. limit: most rows of one
+    privacy unit. carried: columns taken from a table above it. counts: by child table, the column of this table with a
+    row's number of children.
     """
 
     name: Text

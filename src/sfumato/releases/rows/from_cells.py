@@ -105,7 +105,7 @@ class RowsOfCells:
 
 @dataclass(frozen=True, eq=False)
 class RowsOfGroups:
-    """Row sampler from an estimate of every cell, with places by group. first: axes of the groups."""
+    """Row sampler by group (`DivisibleModel.by`) from an estimate of every cell. first: axes of the groups."""
 
     cells: RowsOfCells
     first: tuple[int, ...]
@@ -159,8 +159,8 @@ TRIES = 30  # of drawing a cell that is not listed; where nearly all are, a list
 class RowsOfListedCells:
     """Row sampler from estimates of listed cells. remainder: sum over the others, by statistic.
 
-    where: condition that rows fulfil; all statistics are nevertheless those of all rows. first: names of the groups by
-    which places are given.
+    where: condition that rows fulfil; all statistics are nevertheless those of all rows. first: attributes of the
+    groups, where rows are drawn by group (`DivisibleModel.by`).
     """
 
     schema: Schema

@@ -67,7 +67,7 @@ class RowsOfPart:
         return max(self.model.total, 0.0) * self.share
 
     def margin(self, groupings: Sequence[Grouping], sizes: Mapping[str, int]) -> Floats:
-        """Counts by the groupings of the series that are not by period."""
+        """Marginal counts of the part by groupings of the series, none by period; sizes: of the series' axes."""
         single = {name: Grouping(name, np.arange(len(codes) + 1)) for name, codes in self.codes.items()}
         own = [single.get(each.name, each) for each in groupings]
         table = self.model.margin(own) * self.share
@@ -97,7 +97,7 @@ class RowsOfParts:
 
     @property
     def lacks(self) -> str:
-        """Why rows cannot be drawn from all parts, in words; empty where they can."""
+        """Reason why rows cannot be drawn from all parts; empty where they can."""
         return next((part.lacks for part in self.parts if part.lacks), "")
 
     def margin(self, groupings: Sequence[Grouping]) -> Floats:
@@ -117,7 +117,7 @@ class RowsOfParts:
         return self._drawn(which, inside, [part.draw for part in self.parts], random)
 
     def _drawn(self, which: Codes, places: Floats, draws: Sequence[object], random: RandomNumbers) -> Block:
-        """Rows of every part at its places. which: number of the part of each row."""
+        """Draw a row at each place, part by part. which: number of the part, (rows,). draws: `draw` of each part."""
         blocks = [
             draws[number](np.sort(places[which == number]), random)  # type: ignore[operator]
             for number in range(len(self.parts))
@@ -155,7 +155,7 @@ class RowsOfParts:
 
 @dataclass(frozen=True, eq=False)
 class RowsByGroup:
-    """Row sampler of a series with places by group."""
+    """Row sampler of a series by group: a place g + u, with u in [0, 1), draws a row of group g."""
 
     rows: RowsOfParts
     names: tuple[str, ...]
@@ -282,7 +282,7 @@ def _children(
 
 
 def _dealt(group: Codes, counts: Codes, most: int, random: RandomNumbers) -> Codes:
-    """Number of children of each parent: those of a group fall on its parents' places, `most` each, at random."""
+    """Number of children of each parent: counts, (groups,), dealt at random to parents, at most `most` to each."""
     parents = np.bincount(group, minlength=len(counts))
     wanted = np.minimum(counts, parents * most)
     place = np.repeat(np.arange(len(group)), most)

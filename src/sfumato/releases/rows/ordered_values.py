@@ -241,16 +241,16 @@ def cell_of(attribute: Attribute, axis: Axis, text: str | None) -> int | None:
 
 
 def in_digits(attribute: Category, counted: bool) -> bool:
-    """Whether a category is written in digits only: a word for others would be read as missing beside numbers.
+    """Whether all texts of a category must be numbers: in a column of numbers, the word "other" would be missing.
 
-    Also where values have decimals, for these are spelled in many ways.
+    Also where values have decimals, for these can be spelled in many ways.
     """
     whole = all((number := as_number(text)) is not None and number.is_integer() for text in attribute.spellings)
     return counted or (attribute.numeric and (not attribute.other or attribute.keeps_missing or not whole))
 
 
 def _unlisted(attribute: Category, counted: bool) -> str:
-    """Text that is read as "other": the word unless it is listed, or a number."""
+    """Text that is read as "other": an unlisted whole number where texts must be numbers, else an unlisted word."""
     if in_digits(attribute, counted):
         numbers = [number for text in attribute.spellings if (number := as_number(text)) is not None]
         return str(int(max(numbers, default=0.0)) + 1)

@@ -114,9 +114,9 @@ def without_negatives(answers: Floats) -> Floats:
 def halved_without_negatives(answers: Floats) -> Floats:
     """Non-negative array with the same sum by recursive bisection: parents are split in proportion to their halves.
 
-    The whole is cut in two, across its longest axis, and so on down to single numbers; each half gets its share of what
-    its parent has, none where its answer is negative. So a range far from a negative one keeps its sum, while the
-    nearest numbers would fill a long empty range with what noise left above zero.
+    The array is cut in two, across its longest axis, and so on down to single numbers; each half gets its share of its
+    parent's sum, none where its answer is negative. So a range far from a negative one keeps its sum, while Euclidean
+    projection would leave positive noise all over a long empty range.
 
     >>> halved_without_negatives(np.array([30.0, 10.0, 8.0, -3.0])).tolist()
     [30.0, 10.0, 5.0, 0.0]
@@ -310,9 +310,9 @@ def _beyond(off: Floats) -> Floats:
 def draw_balanced(
     draw: Callable[[Floats, RandomNumbers], Block], places: Floats, shares: Mapping[str, Floats], random: RandomNumbers
 ) -> Block:
-    """Draw rows at some places, exchanged for others where counts by attribute then fit better, if rows are few.
+    """Draw a row at each place; if these are few, exchange rows for spare ones so that counts by attribute fit better.
 
-    shares: of each attribute's values, (values,) each.
+    places: in [0, 1), ascending (`RowModel.draw`). shares: of each attribute's values, (values,) each.
     """
     block = draw(places, random)
     if len(places) >= FEW:  # stratified places alone are near enough

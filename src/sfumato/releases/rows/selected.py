@@ -119,7 +119,7 @@ def _values(names: Sequence[str], block: Block, schema: Schema, random: RandomNu
 
 
 def _known(value: Any, axis: Axis | None) -> Any:
-    """A drawn value as its attribute knows it: days where it is known by days or longer."""
+    """Convert a drawn time to a day, unless cells of its attribute are hours; leave other values as they are."""
     if axis is None or axis.kind != "date" or value is None:
         return value
     moment = value if isinstance(value, date) else as_moment(value)

@@ -66,7 +66,7 @@ def _as_texts(values: Sequence[Value]) -> tuple[str, ...]:
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text is, if it is one."""
+    """Parse a text as a number; None if it is none."""
     try:
         return float(exact(text))
     except ValueError:
@@ -81,7 +81,7 @@ def _fold(value: object) -> tuple[Fold, ...]:
 
 
 def _keyed(read: Callable[[object], Value], example: str) -> Callable[[object], dict[str, Value]]:
-    """Read a mapping from a spelling to something."""
+    """Parser of a mapping from spellings to values, each of which `read` parses. example: for messages."""
 
     def pairs(value: object) -> dict[str, Value]:
         if not isinstance(value, Mapping) or not value:
@@ -230,7 +230,7 @@ def _counted(groups: Mapping[str, tuple[str, ...] | int]) -> bool:
 
 
 def _runs(column: str, groups: Mapping[str, tuple[str, ...] | int], values: int) -> tuple[str, ...]:
-    """Group of every value, from numbers of values that stand one after the other."""
+    """Group of every value, where each group is given by its number of consecutive values."""
     sizes = [size for size in groups.values() if isinstance(size, int)]
     if sum(sizes) != values:
         raise ValueError(
@@ -240,7 +240,7 @@ def _runs(column: str, groups: Mapping[str, tuple[str, ...] | int], values: int)
 
 
 def _inside(listed: tuple[str, ...], found: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    """The values that a name stands for: those of the last column that has such a group, or itself if it is a value."""
+    """Listed values by the name that stands for them: a value, or else a group of the last column that has it."""
     inside: dict[str, list[str]] = {}
     for groups in found.values():
         own: dict[str, list[str]] = {}
@@ -273,7 +273,7 @@ def splits_of(columns: Mapping[str, tuple[str | None, ...]]) -> tuple[tuple[int,
 
 
 def order_by_groups(listed: tuple[str, ...], levels: Levels) -> list[int]:
-    """The places of values, those of a group together: trees then cut between groups before they cut through them."""
+    """Order of values (their indices) that keeps each group together, so that trees cut between groups first."""
     found = groups_of(listed, levels)
     coarse_first = sorted(found, key=lambda column: len(levels[column]))
     ranks = [{group: rank for rank, group in enumerate(levels[column])} for column in coarse_first]

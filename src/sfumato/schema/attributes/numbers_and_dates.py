@@ -85,7 +85,7 @@ class _Binned(Attributed):
     def grid(self) -> Grid | None:
         """(a, b, den) with cell i starting at (a + i * b) / den, if cells are evenly spaced and floats hold all of it.
 
-        The last edge is where the values end, which may come before the next place of the grid.
+        The last edge is where the values end, which may come before the next point of the grid.
         """
         return self._spacing if self._held and self.cuts is None else None
 
@@ -234,7 +234,7 @@ class Date(Attributed):
 
     @property
     def monday(self) -> date:
-        """When the first week begins, which may be before the first day; in the year 1 weeks begin where it does."""
+        """Monday of the first week, which may be before the first day; the year 1 itself begins on a Monday."""
         first = self.bounds[0]
         return first - timedelta(days=first.weekday())
 

@@ -74,7 +74,7 @@ def _heads(header: list[str]) -> dict[str, int]:
 
 
 def _with(so_far: Variable, cells: Mapping[str, str]) -> Variable:
-    """A variable with what one more row says of it."""
+    """Extend a variable by one more row of the CSV."""
     values, missing, (lower, upper) = dict(so_far.values), list(so_far.missing), (so_far.lower, so_far.upper)
     written = cells.get("value", "")
     if span := re.fullmatch(
@@ -176,7 +176,7 @@ def _constraints(statements: Sequence[Any]) -> Said:
 
 
 def _facts(test: Any) -> Iterator[tuple[str, str, Any]]:
-    """What a condition says of single columns, as far as all of it must hold."""
+    """Bounds and lists that a condition states: (column, key of the schema, value), from tests joined by AND."""
     from sqlglot import exp
 
     test, facts = _bare(test), list[tuple[str, Any]]()

@@ -168,7 +168,7 @@ _READS = {".sav": "read_sav", ".zsav": "read_sav", ".dta": "read_dta"}
 
 
 def read_labels(path: Path, table: str) -> list[Variable]:
-    """The variables of a file, by its head alone."""
+    """The variables of an SPSS or Stata file, by its head alone."""
     try:
         import pyreadstat
     except ImportError:

@@ -162,7 +162,7 @@ def text_of(path: Path) -> str:
 
 
 def of_table(tables: Mapping[str, object], wanted: str, what: str) -> str:
-    """Which of several tables in a codebook is meant: the only one, or the one of that name."""
+    """Name of the wanted table of a codebook: the only one there is, or the one so called. what: word for messages."""
     same = [name for name in tables if name.lower() == wanted.lower()]
     if len(tables) == 1 or same:
         return (same or list(tables))[0]

@@ -60,7 +60,7 @@ class Joined(NamedTuple):
 
 
 def keep_top_groups(tree: Any, ask: Callable[[str], Result]) -> tuple[Chosen, ...] | None:
-    """Replace such a join by a condition on the groups that `ask` finds.
+    """Replace the JOIN of a table with its own largest groups by a condition on these, which `ask` finds.
 
     Returns the selections that noise made; None where there is no such join, or more than one.
     """
@@ -75,7 +75,7 @@ def keep_top_groups(tree: Any, ask: Callable[[str], Result]) -> tuple[Chosen, ..
 
 
 def allowing_for(how: Query, selections: Sequence[Chosen]) -> tuple[Query, tuple[str, ...]]:
-    """Manner of an answer about groups that noise chose, and the notes on that choice."""
+    """Query options with the confidence adjusted for groups that noise chose, and notes on that choice."""
     allowed = how.selected or how.simultaneous
     notes = tuple(one.note(how.confidence, allowed=allowed, together=False) for one in selections)
     if not allowed:
@@ -159,7 +159,7 @@ def _condition(joined: Joined, keys: Sequence[tuple[Cell, ...]]) -> exp.Expressi
 class Answer:
     """Answer to a statement: columns, number of rows, notes, parameter types, and all rows as messages.
 
-    copied: the format code of rows that are sent by COPY. tag: what is said to be done at the end.
+    copied: the format code of rows that are sent by COPY. tag: command named in CommandComplete.
     """
 
     columns: tuple[Column, ...]

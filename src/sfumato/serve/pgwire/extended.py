@@ -32,7 +32,7 @@ class Cursor:
         self._ends: list[int] | None = None
 
     def take(self, asked: Asked, found: Answer) -> None:
-        """Take a statement and its answer, to be sent in the formats that are asked for now."""
+        """Replace the request and its answer by those with other formats of rows."""
         self.asked, self.found, self._ends = asked, found, None
 
     def fetch(self, command: Command) -> Answer:
@@ -46,11 +46,11 @@ class Cursor:
         return part if command.tag == "FETCH" else replace(part, rows=b"")
 
     def columns(self, command: Command) -> Answer:
-        """Describe what a FETCH gives, without moving."""
+        """Answer without rows, which describes a FETCH; the position stays."""
         return replace(self.found, count=0, notes=(), rows=b"", tag=command.tag)
 
     def _moved(self, way: str, count: int | None) -> range:
-        """Set the position; numbers of the rows that are passed on the way to it."""
+        """Move the position as FETCH states, None meaning ALL; return the numbers of the rows fetched, from 1."""
         last, here = self.found.count, self.at
         if way in ("absolute", "relative"):
             step = count or 0

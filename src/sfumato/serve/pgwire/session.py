@@ -141,7 +141,7 @@ class Session:
         return command or await self._answer(replace(asked, **given))
 
     async def _declared(self, command: Command, asked: Asked) -> Command:
-        """Declare a cursor, unless a client only wants to know what there is to describe."""
+        """Declare a cursor, unless the client only wants a description of the statement."""
         if asked.values is not None:
             if self.status == "I" and not command.held:
                 hint = "BEGIN first, or DECLARE it WITH HOLD"

@@ -142,7 +142,7 @@ def cast_around(node: Any) -> int | None:
 
 
 def put_values(places: dict[int, list[Any]], values: Sequence[Value], *, casts: bool) -> None:
-    """Replace each parameter by its value. casts: keep a cast around it; else the value has been through it."""
+    """Replace each parameter by its value. casts: keep a cast around it; else the value has that type already."""
     length = sum(len(nodes) * _length(values[number - 1]) for number, nodes in places.items())
     at_most(length, MOST_CHARACTERS, "characters are in the values of a statement", "give shorter ones, or fewer")
     for number, nodes in places.items():
@@ -162,7 +162,7 @@ _MOMENTS = ("YYYY-MM-DD HH24:MI:SS", "YYYY-MM-DD HH24:MI:SS.US", "YYYY-MM-DD HH2
 
 
 def respelled(tree: exp.Expression) -> bool:
-    """Rewrite what PostgreSQL's tools spell otherwise than a release reads it; whether there was anything.
+    """Rewrite spellings of PostgreSQL's tools to those that a release reads; whether there were any.
 
     `x = ANY (list)`, as drivers write it, becomes `x IN (...)`; TO_TIMESTAMP of a text becomes a timestamp.
     """

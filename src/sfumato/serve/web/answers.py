@@ -156,7 +156,7 @@ def _of_select(select: Select, release: Release) -> Size:
 
 
 def _counts(column: Column) -> int:
-    """Numbers that a column is worked out from in each group: of COUNT(DISTINCT), the counts of all values."""
+    """Number of estimates behind a column in each group: of COUNT(DISTINCT), a count of each value; else 1."""
     return len(column.rule.predicates) if isinstance(column.rule, Distinct) else 1
 
 
@@ -252,8 +252,8 @@ def chart(book: Book, asked: Chart) -> bytes:
 def _leading(book: Book, sql: str, asked: Chart, result: Result) -> dict[str, bool]:
     """Decide whether a page may call a group the highest or lowest: only if all intervals together show it.
 
-    Whoever looks for the highest of many looks at the one that noise lifted most. What does not lie apart by intervals
-    of its own does so even less by those, which are wider, and need not be asked for.
+    The highest of many is likely the one that noise raised most, so the intervals must hold simultaneously. These are
+    wider, so they are computed only where single intervals already set a group apart.
     """
     found, keys = leading(result, len(asked.by)), len(asked.by)
     if asked.simultaneous or not any(found.values()):

@@ -215,7 +215,7 @@ class Bins:
 
 
 def cut_short(chart: Chart, book: Book, bins: Mapping[str, Bins]) -> dict[str, list[list[str]]]:
-    """Groups at the ends of ordered attributes that are shorter than the others, with the part that they hold.
+    """Shorter groups at the ends of ordered attributes: pairs such as ["2024-W01", "3 of 7 days"], by attribute.
 
     A first or last week that the schema's bounds cut has few rows because it has few days; so has a last bin.
     """

@@ -12,9 +12,9 @@ from sfumato.serve.web.requests import Book, Shelf, as_json
 
 
 def with_maps(shelf: Shelf, files: Mapping[str, Path]) -> Shelf:
-    """Shelf whose releases have maps of these columns, where they have such a column with such values.
+    """Shelf with boundaries added to each release that has the column of a file, with values that the file knows.
 
-    A file that fits no release is refused as the first of them with that column refuses it.
+    A file that fits no release is refused with the error of the first release that has the column.
     """
     found: dict[str, dict[str, bytes]] = {book.name: {} for book in shelf}
     for column, file in files.items():

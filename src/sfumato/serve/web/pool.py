@@ -53,7 +53,7 @@ class Job:
 
 
 class Lane:
-    """Quick workers of one room, and the questions that wait for one."""
+    """Quick workers with the same resources (`working.Room`), and the questions that wait for one."""
 
     def __init__(self) -> None:
         self.workers: list[Worker] = []
@@ -278,7 +278,7 @@ class Pool:
                 self._end(worker)
 
     async def _as_long_as_it_may(self, reply: asyncio.Future[bytes | None]) -> bytes | None:
-        """Wait for a slow question: some seconds for certain; then it makes room if others wait."""
+        """Wait for the reply to a slow question; after `slow_seconds` it is refused as soon as others wait."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not reply.done():

@@ -24,7 +24,7 @@ class Lost(Exception):
 class Worker:
     """One worker process, which answers one question after the other. replied: called with each reply; None: it ended.
 
-    jobs: what it was asked and has not answered, the first being worked on; spent and clock: when that was begun.
+    jobs: questions not answered yet, the first being worked on; spent: CPU seconds when it began; clock: its timer.
     """
 
     def __init__(self, process: int, write: Callable[[bytes], None], close: Callable[[], None]) -> None:

@@ -65,7 +65,7 @@ def call(name: str, args: Sequence[Cell]) -> Cell:
 
 
 def _bounded(cell: Cell) -> Cell:
-    """The cell itself, unless it is made of more sums than are worked out one by one."""
+    """Return a cell; refuse it if it is made of too many sums."""
     if is_form(cell):
         at_most(sums_in(cell), MOST_COLUMNS, "sums are in one number", "add up fewer groups at a time")
         spend(sums_in(cell), "arithmetic of counts")
@@ -73,7 +73,7 @@ def _bounded(cell: Cell) -> Cell:
 
 
 def _case(args: Sequence[Cell]) -> Cell:
-    """condition, value, condition, value, ..., otherwise."""
+    """CASE of (condition, value, ..., otherwise): value of the first condition that holds; these must be public."""
     for condition, value in zip(args[:-1:2], args[1:-1:2], strict=True):
         if is_form(condition):
             raise Deferred
@@ -98,7 +98,7 @@ def _plus(left: Value, right: Value) -> Value:
 
 
 def _less(left: Value, right: Value) -> Value:
-    """A difference; of one average and itself it is 0, for which there is no ratio of sums."""
+    """Difference of two values; 0.0 of an average (or a statistic) and itself, which no ratio of sums expresses."""
     if left == right and is_form(left) and not is_linear(left):
         return 0.0
     return _plus(left, times(right, -1.0))
@@ -206,7 +206,7 @@ _NOTHING = Predicate.nothing()
 
 
 def _unions(predicates: list[Predicate]) -> list[Predicate]:
-    """Predicates whose rows, counted as often as they are in the given ones, are the same."""
+    """Predicates, fewer where possible, that together count every row as often as the given ones do."""
     if len(predicates) == 1:
         return predicates
     boxes = _joined([box for predicate in predicates for box in predicate.boxes])

@@ -216,7 +216,7 @@ class _Aggregate:
         self.cells = cells if kept is None else [c if holds(k) else None for c, k in zip(cells, kept, strict=True)]
 
     def over(self, rows: Sequence[int]) -> Cell:
-        """The cell of the group that these rows are."""
+        """Aggregate of the rows of one group, given by number."""
         cells = [self.cells[row] for row in rows]
         spend(len(cells), "an aggregate of groups")
         known = [cell for cell in cells if cell is not None]
@@ -280,7 +280,7 @@ def _others(known: Mapping[str, Any] | None, fields: list[Any], aggregates: list
 
 
 def _values(field: Any, known: Mapping[str, tuple[Cell, ...]] | None, schema: Schema) -> list[tuple[Any, Cell, str]]:
-    """The expression that is spread over columns, its values, and the names of the columns."""
+    """(expression, value, column name) for each value that PIVOT spreads over columns."""
     node = field.this if field.key == "in" else field
     if field.key == "in":
         found = []

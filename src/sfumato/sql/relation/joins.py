@@ -191,7 +191,7 @@ def field_place(node: Any, relation: Relation) -> int | None:
 
 
 def resolved(tree: Any, relation: Relation) -> Any:
-    """A SELECT, or an expression, with columns under the names by which fields are known, and * written out."""
+    """Copy of a SELECT or expression with columns renamed to those of the relation (`name_in`) and * written out."""
     from sqlglot import exp
 
     spend(OF_A_NODE * nodes_in(tree), "a SELECT over subqueries")

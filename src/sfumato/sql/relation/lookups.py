@@ -69,7 +69,7 @@ def looked_up(
 
 
 def _one(join: Any, relation: Relation, given: list[Cell], scopes: list[Scope]) -> Any:
-    """The columns of one table as expressions, by its name and theirs, and the condition that a row is found in it."""
+    """Columns of one table as expressions, by (table, column), and the condition that a row has a match in it."""
     from sqlglot import exp
 
     at_most(relation.rows, MOST_ROWS, "rows are in a table that is looked up", "join by fewer keys")
@@ -122,7 +122,7 @@ def _with_known_keys(relation: Relation, keys: Sequence[tuple[Any, int]], schema
 
 
 def _word(cell: Cell, given: list[Cell]) -> Any:
-    """A constant, or the word that stands for a number of another query."""
+    """Syntax node of a cell: a constant, or a placeholder for a form, which is appended to `given`."""
     from sqlglot import exp
 
     if not is_form(cell):

@@ -32,7 +32,7 @@ CHOSEN = "write the total as a subquery of its own, or leave groups out in a SEL
 class Field:
     """A column of a relation, as an expression over the places of a row.
 
-    table: by which it can be called, in small letters. hidden: whether it has to be, and is not part of *.
+    table: name that may qualify it, in small letters. hidden: known only with that name, and not part of *.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Relation:
         return any(not isinstance(step, Sort | Rank) for step in self.steps)
 
     def called(self, table: str) -> Relation:
-        """The same under a name of its own."""
+        """The relation under a table name, which may qualify its fields."""
         return replace(self, fields=tuple(replace(one, table=table.lower()) for one in self.fields))
 
     def unordered(self, what: str) -> Relation:
@@ -93,7 +93,7 @@ def each_once(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
 class RowReader:
     """Reads expressions over the rows of one SELECT.
 
-    texts: what stands for an expression, by its text: keys, aggregates and windows. fields: columns by name, where rows
+    texts: trees of keys, aggregates and windows, by the text of each expression. fields: columns by name, where rows
     are not grouped. windows: works a window function out to a column of cells.
     """
 
@@ -203,7 +203,7 @@ class RowReader:
         return self._of_one_key(node)
 
     def _column(self, node: Any) -> Tree:
-        """The field that a column names, or the error of one, as n_low."""
+        """Field that a column names, or an error of a field: n_low is the lower bound of n."""
         error = error_named(node.name, self.fields)
         if error is not None and self.numbers.is_number(self.fields[error[0]]):
             return Call(f"{ERROR}:{error[1]}", (self.fields[error[0]],))
@@ -220,7 +220,7 @@ class RowReader:
         return self.add([self._given[int(number)]] * self.rows) if kind == "cell" else None
 
     def _of_one_key(self, node: Any) -> Tree | None:
-        """An expression of one attribute that is a key of the rows, by the public values of that attribute."""
+        """Tabulate an expression of one key over the public values of its attribute; None for any other expression."""
         from sqlglot import exp
 
         columns = []

@@ -127,7 +127,7 @@ def _check_work(columns: Sequence[Sequence[Cell]]) -> None:
 
 
 def _together(scopes: Sequence[Scope], schema: Schema) -> Scope:
-    """The remarks of several SELECTs."""
+    """Scope with the remarks (cuts, middles, ...) of several SELECTs."""
     found = Scope(schema, frozenset())
     for scope in scopes:
         for name in ("cuts", "middles", "beyond", "unmatched"):

@@ -223,7 +223,7 @@ class _Reading:
         return None
 
     def _with_subqueries(self, tree: Any, *, of_release: bool) -> Any:
-        """The SELECT with its subqueries in expressions replaced by words for their numbers.
+        """The SELECT with the subqueries in its expressions replaced by placeholders for their numbers.
 
         Over the release plain totals are left; (SELECT COUNT(*) FROM c) is written over it where c is a query. The tree
         is changed in place: copies of all levels at each of them would cost the square of their number.
@@ -250,7 +250,7 @@ class _Reading:
         return tree
 
     def _replace(self, node: Any, *, of_release: bool) -> None:
-        """Replace a subquery by a plain total, a list of public values (after IN), or a word for its number."""
+        """Replace a subquery by a plain total, a list of public values (after IN), or a placeholder for its number."""
         from sqlglot import exp
 
         query = read_query(node, self.schema, self.known)

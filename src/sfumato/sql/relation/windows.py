@@ -226,7 +226,7 @@ class _Frames:
         return found + [len(keys) if last else len(known)] * (len(keys) - len(known))
 
     def _distance(self, far: Any, direction: int) -> Callable[[Any], Any]:
-        """From a key to something comparable, for itself and for the end of its frame."""
+        """Function from a key to (key, bound of its frame), both as numbers or both as days."""
         if far.key != "interval":
             value = number(far)
             if value is None:

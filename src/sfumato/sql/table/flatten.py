@@ -139,9 +139,9 @@ def last_steps(tree: exp.Expression) -> tuple[RawStep, ...]:
 
 
 def written_over(select: exp.Expression, source: Flat | None, own: tuple[Named, ...]) -> Flat:
-    """One SELECT written over the one that it takes its rows from. own: columns of its table, where that is no SELECT.
+    """Merge a SELECT with its source, the SELECT in its FROM. own: columns of its table, where that is no SELECT.
 
-    A source that groups rows is written over by a SELECT that works on each group by itself.
+    Over a source that groups rows, the SELECT must work on each group by itself.
     """
     inside = substituted(select, source)
     outer = source is not None and source.sets is not None
@@ -173,7 +173,7 @@ def written_over(select: exp.Expression, source: Flat | None, own: tuple[Named, 
 
 
 def _finished(flat: Flat, inside: Any, order: Any, qualify: Any, columns: set[str]) -> Flat:
-    """The last steps of a level: ranks, QUALIFY, DISTINCT, ORDER BY, LIMIT."""
+    """Add the last steps of a SELECT: ranks, QUALIFY, DISTINCT, ORDER BY, LIMIT."""
     steps = list(flat.steps)
     before = sum(step.kind == "rank" for step in steps)
     rules = [] if order is None else order.expressions

@@ -184,7 +184,7 @@ class ItemReader:
         return Ref(len(self.keys) + self._places[text])
 
     def _column(self, node: Any) -> Any:
-        """The aggregate for all rows, to see whether it can be had at all."""
+        """Compile an aggregate over all rows, to name it and to refuse what is not supported."""
         known = {key.text: Predicate.everything() for key in self.keys if key.classes is not None}
         within = replace(self.scope, windows=Windows(self.rows, known))
         return read_column(node, within, self.rows, grouped=bool(self.keys))
@@ -198,7 +198,7 @@ class ItemReader:
         return Lookup(PART, tuple((number, int(text not in chosen)) for number, chosen in enumerate(self.sets)))
 
     def _of_one_key(self, node: Any, fact: Fact) -> Tree | None:
-        """An expression of one attribute that groups are made by, where it has one value for each of its cells."""
+        """Tabulate an expression of one key attribute over its cells; None for any other expression."""
         from sqlglot import exp
 
         spend(OF_A_NODE * (fact.size + len(self.keys)), "an expression of a key")

@@ -124,7 +124,7 @@ def totals_in(nodes: Any) -> list[Any]:
 
 
 def ranks_replaced(nodes: Iterable[Any], before: int) -> tuple[list[Any], list[Any]]:
-    """The nodes with every rank replaced by a word for it, and the ranks; before: how many there are already."""
+    """The nodes with every rank replaced by a placeholder, and the ranks; before: how many there are already."""
     from sqlglot import exp
 
     ranks: list[Any] = []
@@ -228,7 +228,7 @@ def substituted(select: Any, source: Source | None) -> Any:
 
 
 def keep_names(select: Any, changes: Callable[[Any], bool]) -> None:
-    """Give the names that they have now to columns of a SELECT in which something is going to be replaced."""
+    """Alias the columns of a SELECT that a replacement will change, in place. changes: whether a node is replaced."""
     from sqlglot import exp
 
     for item in list(select.expressions):

@@ -125,7 +125,7 @@ def step_name(word: str) -> str | None:
 
 
 def _whole(steps: object) -> int:
-    """The number of an interval."""
+    """Parse the number of units of an interval, which must be whole."""
     text = str(steps).strip()
     if not text.removeprefix("-").isdecimal():
         raise QueryError(f"{steps} is not a whole number, and dates are moved by such")
@@ -174,7 +174,7 @@ def as_date(value: object) -> date:
 
 
 def _of_hour(value: object) -> object:
-    """The time that a key of hours shows, as subqueries have it; any other value as it is."""
+    """Parse the label of an hour, as keys of subqueries have it, to a time; return any other value as it is."""
     return as_moment(value) if isinstance(value, str) and _HOUR.fullmatch(value) else value
 
 

@@ -138,7 +138,7 @@ def _has_pieces(text: str, pieces: list[str]) -> bool:
 
 @lru_cache(maxsize=1)  # of a long pattern it is large
 def _automaton(pattern: str) -> tuple[dict[str, int], int, int, int]:
-    """For each sign of a pattern the states that it leads on from; those of any other sign; those that % keeps."""
+    """Bit masks of states that a sign leads on from, by sign; of any other sign; of those that % keeps; last state."""
     spend(len(pattern), "LIKE")
     of_sign: dict[str, list[int]] = {}
     stays, last = bytearray(len(pattern) // 8 + 1), 0
@@ -189,7 +189,7 @@ def _in_list(value: Any, *listed: Any) -> bool | None:
 
 
 def _case(*args: Any) -> Any:
-    """condition, value, condition, value, ..., otherwise."""
+    """CASE of (condition, value, condition, value, ..., otherwise): value of the first condition that holds."""
     for condition, value in zip(args[:-1:2], args[1:-1:2], strict=True):
         if condition is not None and condition:
             return value
@@ -223,7 +223,7 @@ def _piece(text: Any, start: int, length: int | None = None) -> str:
 
 
 def _numbers(*args: Any) -> bool:
-    """Texts are neither added nor multiplied: Python would write one after the other, thousands of times."""
+    """True; TypeError for a text in a sum or product, which Python would join or repeat thousands of times."""
     if any(isinstance(arg, str) for arg in args):
         raise TypeError("a text in arithmetic")
     return True

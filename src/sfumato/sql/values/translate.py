@@ -32,8 +32,8 @@ _INSTEAD = {
 def translate(node: exp.Expression, leaf: Leaf, place: str) -> Tree:
     """The tree of an expression.
 
-    leaf: what a node is a name for, asked first, or None where it is to be taken apart. place: where it stands, for the
-    message that refuses it.
+    leaf: gives the tree of a node that stands for a value, None for one to be translated here; it is called first.
+    place: where the expression stands, for messages.
     """
 
     def read(part: Any) -> Tree:

@@ -24,7 +24,7 @@ SOURCE = "source"
 class Origin(Protocol):
     """Interface of a source that DuckDB can read.
 
-    An origin that its reader can stop at has `mount_slowly` as well, which mounts the same so that nothing can.
+    Where a value can stop DuckDB's reader, the source has `mount_slowly` too: a mount that no value can stop.
     """
 
     @property

@@ -170,7 +170,7 @@ def selecting(
 ) -> Law:
     """Output distribution of `Curator.select`, with the scores and rate recorded from the curator.
 
-    score: or what makes one for so many cells.
+    score: a score, or a function that makes one from the number of cells.
     """
 
     def distribution(counts: Counts, last: int) -> Sequence[Distribution]:

@@ -60,7 +60,7 @@ def released(counts: Counts, declared: ExactSets, kind: type[Curator] = Curator)
 
 
 def agreeing_pairs(declared: ExactSets) -> Iterator[tuple[Counts, Counts]]:
-    """Different tables of up to so many rows that agree on the declared counts."""
+    """Pairs of different tables of up to MOST_ROWS rows that agree on the declared counts."""
     domain = square_schema(1).domain
     groups: dict[tuple[Counts, ...], list[Counts]] = {}
     for rows in range(MOST_ROWS + 1):
@@ -75,7 +75,7 @@ def agreeing_pairs(declared: ExactSets) -> Iterator[tuple[Counts, Counts]]:
 
 
 def loss_per_row(declared: ExactSets, kind: type[Curator] = Curator) -> tuple[float, int]:
-    """Largest loss among tables that agree, by the number of rows in which they differ, and the number of pairs."""
+    """Largest loss between tables that agree, divided by the rows in which they differ, and the number of pairs."""
     worst, pairs, made = 0.0, 0, dict[Counts, Released]()
     for one, other in agreeing_pairs(declared):
         for counts in (one, other):
@@ -88,7 +88,7 @@ def loss_per_row(declared: ExactSets, kind: type[Curator] = Curator) -> tuple[fl
 
 
 def tells_more(kind: type[Curator]) -> str | None:
-    """Whether tables that agree on what the ledger names are told apart by more than their noise is charged for."""
+    """Complaint if tables that agree on what the ledger names lose more a row than is charged for; else None."""
     for declared in DECLARED:
         worst, _ = loss_per_row(declared, kind)
         if worst > float(EPSILON) + TOLERANCE:

@@ -67,7 +67,7 @@ Dealer = Callable[[Held, NDArray[np.int64], int], NDArray[np.int64]]
 
 
 def crowd(value: str, people: int) -> Rows:
-    """So many people with one value."""
+    """Rows of `people` persons, each with this one value."""
     return tuple((f"{value} {number}", value) for number in range(people))
 
 
@@ -101,14 +101,14 @@ class Kept:
 
 
 class Scripted(TestingEntropy):
-    """Random bits by which noise of given places is drawn."""
+    """Random bits from which `ThresholdNoise.draw` makes given noise. places: indices of `ThresholdNoise.weights`."""
 
     def __init__(self, places: Sequence[int]) -> None:
         super().__init__(0)
         self.places = places
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Words just above the edges that noise of these places begins with."""
+        """Words just above the lower edges, in `rising`, of the noise at these indices."""
         noise = threshold_noise(COST)
         return np.array([(noise.rising[place] >> (noise.bits - 64)) + 1 for place in self.places], dtype=np.uint64)
 
@@ -206,10 +206,10 @@ QUARTERS = ("2026-Q1", "2026-Q2", "2026-Q3", "2026-Q4", "2027-Q1", "2027-Q2")
 
 @dataclass(frozen=True)
 class Story:
-    """Parts of a series in the order in which they are tried, by their periods.
+    """Simulated series with running totals. periods: of its parts, in the order in which they are tried.
 
-    inside: periods in whose tables the person is. unit: what is promised; by the year, if the periods are quarters.
-    old_copy: the file of past noise is put back, before the last part, as it was after so many parts.
+    inside: periods in whose tables the person is. unit: the promise; one about quarters is accounted by calendar year.
+    old_copy: before the last part, the file of past noise is restored as it was after this number of parts.
     """
 
     periods: tuple[str, ...]
@@ -317,7 +317,7 @@ class _Series:
 
     @property
     def charged(self) -> Fraction:
-        """Rho of the account of whoever is in the person's periods, as the ledger tells it."""
+        """Rho of the ledger's account of a person who is counted in the first period of `inside`."""
         period = period_of(unit_of(self.schema), self.story.inside[0])
         return self.ledger.account("audit").within(period).spent_rho or Fraction(0)
 
@@ -334,7 +334,7 @@ class _Part:
 def running_loss(
     story: Story, kind: type[Curator] = Curator, past: type[PastNoise] = PastNoise
 ) -> tuple[float, Fraction] | None:
-    """Loss of rho by which a person is told from nobody, and what was charged; None if it is refused."""
+    """Privacy loss, in rho, between the series with and without the person, and the rho charged; None if refused."""
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", NewLedgerWarning)
         one, other = (_Series(Path(folder, name), story, kind, past) for name in ("with", "without"))
@@ -357,7 +357,7 @@ def running_loss(
 
 
 def _lattice(series: _Series, kind: type[Curator]) -> int:
-    """Greatest number of which all fresh noise is a multiple."""
+    """Greatest common divisor of a sample of fresh noise."""
     zeros = np.zeros(2, dtype=np.int64)
     budget = series.cost.budget
     curator = over_counts(series.schema, zeros, budget, TestingEntropy(5), {}, kind)
@@ -367,7 +367,7 @@ def _lattice(series: _Series, kind: type[Curator]) -> int:
 
 
 def tells_too_much(kinds: tuple[type[Curator], type[PastNoise]]) -> str | None:
-    """Whether a person is told from nobody by more than was charged, in any of a few stories."""
+    """Complaint if a person costs more than was charged, in any of the stories; else None."""
     for story in STORIES:
         found = running_loss(story, *kinds)
         if found is not None and found[0] > float(found[1]) + TOLERANCE:

@@ -255,7 +255,7 @@ def measuring_margins_at_once(
 
 
 def measuring_recoded(epsilon: Fraction, contributions: int, *, kind: type[Curator] = Curator) -> Law:
-    """Distribution of noisy counts of the square with one attribute, then the other, as one group of its values."""
+    """Distribution of noisy counts of the square, recoded so that one attribute, then the other, has one value."""
 
     def measure(curator: Curator, budget: Budget) -> None:
         for name, share in zip(SQUARE.names, budget.evenly(2), strict=True):

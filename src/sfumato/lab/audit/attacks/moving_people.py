@@ -57,7 +57,7 @@ class _Published:
 
 @dataclass(frozen=True, eq=False)
 class _Office:
-    """Whoever publishes: the schema, and what the series is made with."""
+    """Publisher of a series: its schema, and the classes of ledger, register and table that it uses."""
 
     schema: Schema
     ledger: type[Ledger] = Ledger
@@ -89,7 +89,7 @@ class _Office:
 
 
 def series_schema(unit: str) -> Schema:
-    """Two cells, one row of each person, a column of months, and a promise."""
+    """Schema of a monthly series: two cells, one row of each person. unit: the promise."""
     return Schema.from_dict(
         {
             "dataset": "audit",
@@ -123,7 +123,7 @@ def series_finding(
     register: type[Register] = Register,
     table: type[Table] = Table,
 ) -> ReplayFinding:
-    """Replay a series on these histories and their neighbours, under a promise. The rest: what it is made with."""
+    """Replay a series on these histories and their neighbours. unit: the promise. The others: classes to audit."""
     office = _Office(series_schema(unit), ledger, register, table)
     silent = (0,) * len(MONTHS)
     try:

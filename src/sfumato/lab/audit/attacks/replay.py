@@ -115,8 +115,9 @@ def first_fault(run: Run, schema: Schema, budget: Budget | None = None, curator:
 def replay_findings(
     name: str, run: Run | None = None, *, budget: Budget | None = None, curator: type[Curator] = Curator, seed: int = 0
 ) -> list[ReplayFinding]:
-    """Replay a mechanism on all small tables: 4 rows on 4 cells, 3 rows on 3 cells with a measure, 3 rows on a square.
+    """Replay a mechanism on all small tables, such as 4 rows on 4 cells, or 3 rows on 3 cells with a measure.
 
+    Other shapes are a square of two attributes, rows with weights, and a special mechanism's own example (`_shapes`).
     run: by default the mechanism of that name. A row's measure is at either bound, between, or missing. budget: by
     default epsilon 8, so that a few rows pass a threshold and the steps after it are audited too. seed: of the noise,
     and of the tables on which transcripts are drawn.
@@ -180,7 +181,7 @@ def compared(
 ) -> tuple[float, list[tuple[str, int | None]]]:
     """Bound on the privacy loss between two runs with equal published answers, and the faults found.
 
-    Both tables differ by a person's rows. each: the most that one of them counts for.
+    The tables differ by a person's rows. each: the largest weight of a row.
     """
     faults = [*one.faults, *other.faults]
     if not faults and len(one.tape.calls) != len(other.tape.calls):
@@ -220,7 +221,7 @@ class _Transcript:
 
     @cached_property
     def first(self) -> Recorded:
-        """Run that publishes most among some with different noise: nothing follows a count below the threshold."""
+        """Run that publishes most, of some with different noise: a count below a threshold can end a run early."""
         named = self.run, self.schema, self.drawn_on, self.budget, self.curator
         return max((_taped(*named, self.seed + draw) for draw in range(DRAWS)), key=_published)
 

@@ -156,11 +156,11 @@ def _choose(zero: Outputs, one: Outputs, runs: int, miss: float) -> _Choice:
 def _promises(
     events: list[Event], zero: Outputs, one: Outputs, miss: float, runs: int | None = None
 ) -> tuple[Floats, NDArray[np.int64], float]:
-    """Expected lower bound of epsilon for each event and its complement, either input as numerator; and the counts.
+    """Expected lower bounds of epsilon and counts, both (input, complement or not, event), and the error probability.
 
-    runs: how many will bound the event, if that is known; here there are fewer, and more of them show more.
-    It is a very certain bound at first: with a milder one, a rarer event with the same ratio wins too often by luck.
-    Where the runs are too few to promise anything, a less certain promise still beats an event that always happens.
+    runs: how many will bound the event later; the counts of the runs given are scaled up to that number.
+    The error probability is miss^3 at first: at a larger one, a rarer event with the same ratio wins too often by luck.
+    If no bound is then above 0, larger ones are tried, since otherwise an event that always happens would be as good.
     """
     happened = np.stack([occurrences(events, zero), occurrences(events, one)])
     counts = np.stack([happened, len(zero) - happened], axis=1)  # input, complement or not, event

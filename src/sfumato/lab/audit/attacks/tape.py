@@ -1,13 +1,12 @@
-"""Transcript of a run: the calls that spend budget, in order, and the faults found in them; a recorder of lines.
+"""Transcript of a run: the calls that spend budget, in order, and the faults found in them.
 
-The recorder keeps the queries of ordered lines, the choices offered and the charge of every piece. The scores of all
-pieces and the rows of all runs are computed once more, piece by piece, from rows dealt out one at a time
-(`reference.py`).
+`Tape` is the transcript. `LinesRecorder` writes the calls of `Lines` on it: ordered attributes cut into pieces
+(kernel/lines.py). It computes the scores of pieces and the rows of runs of pieces once more, from rows dealt out one at
+a time (`reference.py`), and checks the charge of every piece.
 
-Watch the kernel's samplers: record the noise that a curator draws and the scores of its choices.
-
-A curator that is given `Watched` random bits works as ever, but every sampler it calls is written down. Samplers are
-recognised by the random bits they are handed, so that a curator at work elsewhere in the process is not touched.
+`Watched` and `watching` log the kernel's samplers: the noise that a curator draws, and the scores of its choices. A
+curator with `Watched` random bits works as ever, but every sampler it calls is logged. Samplers are recognised by the
+random bits they are handed, so that a curator at work elsewhere in the process is not touched.
 """
 
 from __future__ import annotations
@@ -167,11 +166,11 @@ class Apart(SfumatoError):
 class Call:
     """Record of one call of a verb that spends budget.
 
-    asked: the queries, scales and thresholds, in a form that can be compared. loads: what each cell of the whole table
-    was charged. answers: without noise; for a choice, the scores; for a first answer, what is compared with the
-    threshold; for a partition, the counts in order. noises: of each answer; empty for a choice, which has a rate
-    instead; for a first answer, of the threshold and of the rest; for a partition, of single cells and of longer
-    buckets. result: what was published.
+    asked: the queries, scales and thresholds, in a form that can be compared. loads: charges of the cells of the whole
+    table. answers: without noise; of a "choice", its scores; of a "first" (`first_above`), the values compared with the
+    threshold; of a "partition", the counts in order. noises: of each answer; none of a choice, which has a rate
+    instead; of a first, of the threshold and of the values; of a partition, of single cells and of longer buckets.
+    result: what was published.
     """
 
     asked: Hashable

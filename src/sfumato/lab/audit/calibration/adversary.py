@@ -146,7 +146,7 @@ class Table:
 def rich(number: int) -> Table:
     """A table with at least 300 rows in every cell, so that no guaranteed interval is narrowed by counts being >= 0.
 
-    number: which of the search's shapes of tables, counted round.
+    number: of its ground in `grounds`, modulo their number.
     """
     ground = grounds()[number % len(SHAPES)]
     counts = 300 + np.arange(ground.schema.domain.size) * 7 % 20
@@ -154,7 +154,7 @@ def rich(number: int) -> Table:
 
 
 def beginnings(chance: Random, asked: int, *, gaussian: bool) -> list[Table]:
-    """Starting tables of the search: empty, one spike, noise-sized spikes, alternating, halves, heavy tails."""
+    """Starting tables of the search: empty, spikes, alternating, halves, heavy tails, steps. asked: questions each."""
     found = []
     for ground in grounds():
         cells, shape = ground.schema.domain.size, ground.shape

@@ -162,9 +162,9 @@ class _Asking:
         return found
 
     def scores(self, releases: int) -> dict[int, float]:
-        """Score of each question: Kullback-Leibler divergence of its observed miss rate from the promised one.
+        """Score of each question: Kullback-Leibler divergence of its miss rate from the promised; negative if below.
 
-        Misses are taken together with a few that are as they should be, so that no chance of few releases stands out.
+        A few pseudo-releases at the promised rate are added, so that bad luck in few releases does not stand out.
         """
         missed = [self.misses() for _ in range(releases)]
         found = {}

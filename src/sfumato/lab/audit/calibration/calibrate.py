@@ -174,11 +174,11 @@ class Pool:
         return mean_at_least(self.shares, alpha), mean_at_most(self.shares, alpha)
 
     def too_few(self, alpha: float) -> bool:
-        """Whether intervals hold too seldom: under 93 %, and at 95 % that would have a chance of at most alpha."""
+        """Whether intervals hold too seldom: observed under 93 %, and a coverage of 95 % is rejected at level alpha."""
         return bool(_too_few(self.shares[None, :], alpha)[0]) if len(self.shares) else False
 
     def too_many(self, alpha: float) -> bool:
-        """Whether they hold too often: over 97 % beyond doubt, for intervals that have no reason to be so wide."""
+        """Whether intervals hold too often: a lower bound of their coverage, wrong with chance alpha, is above 97 %."""
         return bool(len(self.shares)) and mean_at_least(self.shares, alpha) > MOST
 
     @property

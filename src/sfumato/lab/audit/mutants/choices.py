@@ -1,4 +1,4 @@
-"""NOT PRIVATE: broken choices, sparse vectors and looks at values, kept so that the audit can be seen to catch them.
+"""NOT PRIVATE: broken choices, sparse vectors and partition selection, kept so that the audit is seen to catch them.
 
 The wrong sparse vectors are those that Lyu, Su, Li, "Understanding the Sparse Vector Technique" (VLDB 2017), collect;
 the numbers of algorithms are theirs.
@@ -15,7 +15,7 @@ differing record last. A record that comes earlier changes the masses from which
 these can widen the difference. The exact audit must catch it; nothing shipped uses it.
 
 Parities: the proof says noise on every cell, and a vector that is read off the noisy cells; each mutant forgets one
-half. Quantiles: lines with a step of their proof left out, for the replay audit.
+half. Quantiles: `Lines` (kernel/lines.py) with a step of their proof left out, for the replay audit.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def lines_until_refused(curator: Curator, schema: Schema, budget: Budget) -> lis
 
 
 class FreeLinesCurator(Curator):
-    """NOT PRIVATE: lines have a charge of their own, and nothing is charged for them where they come from."""
+    """NOT PRIVATE: the budget of `Lines` is not charged to the curator that makes them."""
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
         held, self.charge = self.charge, fresh(self.charge)
@@ -158,7 +158,7 @@ class FreeLinesCurator(Curator):
 
 
 class ReshuffledCurator(Curator):
-    """NOT PRIVATE: rows are dealt out in shares of a cell's pieces, so that one more row moves many of them."""
+    """NOT PRIVATE: counts of `Lines` are multiplied by the number of rows, so that one more row moves many pieces."""
 
     def lines(self, names: Sequence[str], budget: Budget, *, pieces: int = 1) -> Lines:
         made = super().lines(names, budget, pieces=pieces)
@@ -238,7 +238,7 @@ def sparse_vector(of_threshold: Fraction, of_queries: Fraction) -> Run:
     """Sparse vector: the queries of a stream that lie above a noisy threshold of 0.
 
     The row that is added raises the first half from 0 to 1 and lowers the second half from 1 to 0. What is published
-    for each query is whether it lies above; the one column here counts how often the halves did, one against the other.
+    for each query is whether it lies above; the one column here is the number above in the first half less the second.
     """
     stream = np.repeat([[0, 1], [1, 0]], EACH, axis=1)
 
@@ -284,12 +284,12 @@ TABLES = LargestMisfit(Identity(4), small_tables(4, 3))
 
 
 def saved_twice() -> str | None:
-    """NOT PRIVATE: the rate is doubled once more, as if a rule's errors did not count besides what it gets right."""
+    """NOT PRIVATE: the rate is doubled twice, where a score that moves one way allows it once."""
     return exactly(choice_law(RULES, Fraction(2)))
 
 
 def saved_as_counts() -> str | None:
-    """NOT PRIVATE: the saving for counts, which move one way, is taken for misfits, which do not."""
+    """NOT PRIVATE: the rate is doubled as for counts, which move one way, although misfits move both ways."""
     return exactly(choice_law(TABLES, Fraction(1)))
 
 
@@ -342,10 +342,10 @@ def found_by_people(table: Kept, schema: Schema, cost: Cost, *, entropy: Entropy
 
 
 class Uncapped(Kept):
-    """NOT PRIVATE: all values of a person count, with noise for one."""
+    """NOT PRIVATE: the values of a person are not capped, and the noise is made for one value each."""
 
     def read_values(self, schema: Schema, key: int, most: int) -> tuple[list[bytes], Counted, Counted]:
-        """Numbers of people of all values that each has."""
+        """Values and the number of people who have each, where a person may have any number of values."""
         values, places, _ = super().read_values(schema, key, 64)
         held, counts = np.unique(places, return_counts=True)
         return values, held, counts
@@ -361,7 +361,7 @@ class RowsForPeople(Kept):
 
 
 def dealt_in_full(held: Held, shares: Counted, one: int) -> Counted:
-    """NOT PRIVATE: each value of a person gets the weight that is all of his."""
+    """NOT PRIVATE: a person's weight is not divided: each value of the person gets all of it."""
     weights = np.zeros(held.values, dtype=np.int64)
     np.add.at(weights, held.places, one * shares[held.places] // FULL)
     return weights

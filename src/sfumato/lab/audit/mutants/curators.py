@@ -135,14 +135,14 @@ class LargestCurator(ForgetfulCurator):
 
 
 class CoarseNoiseCurator(Curator):
-    """NOT PRIVATE: noise of running totals in whole rows, under shares of earlier counts that are fractions of rows."""
+    """NOT PRIVATE: noise of running totals in whole rows, which does not hide fractions of rows in earlier noise."""
 
     def _fresh(self, noise: Noise) -> Whole:
         return GRID * draw(Gaussian(noise.parameter / GRID**2), self.domain.size, self._entropy)
 
 
 class OnePeriodCurator(Curator):
-    """NOT PRIVATE: running totals with noise for one period, of which later parts tell again."""
+    """NOT PRIVATE: running totals with noise for one release, although later ones measure the same rows again."""
 
     def _running_noises(
         self, shares: Mapping[str, Budget], periods: int, together: int
@@ -151,7 +151,7 @@ class OnePeriodCurator(Curator):
 
 
 class OneColumnCurator(Curator):
-    """NOT PRIVATE: running totals charged as if a person were in one period, whatever is promised."""
+    """NOT PRIVATE: running totals charged as if a person were in one period, although several are allowed."""
 
     def _running_noises(
         self, shares: Mapping[str, Budget], periods: int, together: int

@@ -1,7 +1,8 @@
 """NOT PRIVATE: broken budget ledgers, with the checks that catch them.
 
 A ledger draws nothing at random that could be sampled. A check presents a curator's mistake to a broken ledger, or to
-the real one, and complains in words if the ledger accepts it.
+the real one, and complains in words if the ledger accepts it. A part is one release of a series of periods; looks are
+private queries of one table that share a reservation (`Looks` in kernel/discovering.py).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MONTHS = Unit("person_id", Series("person in at most 2 months", 2))
 
 
 def spends_twice(kind: type[Ledger]) -> str | None:
-    """Whether a ledger grants an epsilon of 2 twice out of a total of 3."""
+    """Complaint if a ledger grants an epsilon of 2 twice out of a total of 3."""
     with _place() as (path, _):
         ledger = kind(path)
         try:
@@ -50,7 +51,7 @@ def spends_twice(kind: type[Ledger]) -> str | None:
 
 
 def adds_two_promises(kind: type[Ledger]) -> str | None:
-    """Whether a ledger adds an epsilon per row to one per person without being told to."""
+    """Complaint if a ledger adds an epsilon per row to one per person without being told to."""
     for first, second in ((PERSON, ROW), (ROW, PERSON), (PERSON, Unit("household_id"))):
         with _place() as (path, _):
             ledger = kind(path)
@@ -65,7 +66,7 @@ def adds_two_promises(kind: type[Ledger]) -> str | None:
 
 
 def tells_spellings_apart(kind: type[Ledger]) -> str | None:
-    """Whether a ledger grants an epsilon of 2 twice out of a total of 3 if the dataset is once written in capitals."""
+    """Complaint if a ledger grants an epsilon of 2 twice out of a total of 3 to two spellings of a dataset."""
     for other in ("Mutants", "MUTANTS"):
         with _place() as (path, _):
             try:
@@ -78,7 +79,7 @@ def tells_spellings_apart(kind: type[Ledger]) -> str | None:
 
 
 def starts_afresh(kind: type[Ledger]) -> str | None:
-    """Whether a ledger that was lost is made anew in silence, or made anew at all where one is required."""
+    """Complaint if a ledger that was lost is made anew in silence, or made anew at all where one is required."""
     with _place() as (path, said):
         _ask(kind(path), 3, ROW)
         path.unlink()
@@ -102,7 +103,7 @@ def starts_afresh(kind: type[Ledger]) -> str | None:
 
 
 def forgets_exact_counts(kind: type[Ledger]) -> str | None:
-    """Whether exact counts are handed out of which the ledger's entry says nothing, or only once the table is read."""
+    """Complaint if exact counts are handed out that the ledger's entry does not name before the table is read."""
     import pyarrow as pa
 
     parts: dict[str, Any] = {"dataset": "mutants", "privacy_unit": "row", "budget": {"epsilon": 9}}
@@ -147,7 +148,7 @@ class LiteralLedger(Ledger):
 
 
 class ForgetfulLedger(Ledger):
-    """NOT PRIVATE: what is handed out exactly is not named in the entry."""
+    """NOT PRIVATE: the ledger's entry does not name the exact counts that are handed out."""
 
     def reserve(self, wanted: Wanted, nonce: str) -> Receipt:
         return super().reserve(replace(wanted, exact=()), nonce)
@@ -179,10 +180,10 @@ def _ask(ledger: Ledger, epsilon: int, unit: Unit, **more: Any) -> Receipt:
 
 
 def counts_too_often(kind: type[Register]) -> str | None:
-    """Whether somebody is counted in more periods than two, or is left out for what others did; after any kill.
+    """Complaint if a register counts somebody in more than two periods, or leaves somebody out for what others did.
 
-    Every history of a person over four periods, all of them at once; each period is registered by an object of its own,
-    as a process does after the last one was killed.
+    People have all possible histories over four periods. Each period is registered by a new object, as by a process
+    that follows one that was killed.
     """
     histories = list(product([False, True], repeat=4))
     with _place() as (path, _):
@@ -199,7 +200,7 @@ def counts_too_often(kind: type[Register]) -> str | None:
 
 
 def loses_people(kind: type[Register]) -> str | None:
-    """Whether a register that was lost is made anew, so that people are counted again."""
+    """Complaint if a register that was lost is made anew, so that people are counted again."""
     with _place() as (path, _):
         for period in ("2026-01", "2026-02"):
             _admitted(kind, path, period, [b"ann"])
@@ -217,7 +218,7 @@ def _admitted(kind: type[Register], path: Path, period: str, people: list[bytes]
 
 
 def adds_too_few_periods(kind: type[Ledger]) -> str | None:
-    """Whether a ledger grants an epsilon of 2 in each of two months, out of a total of 3, to people who are in both."""
+    """Complaint if a ledger grants people in two months an epsilon of 2 in each, out of a total of 3."""
     with _place() as (path, _):
         try:
             for period in ("2026-01", "2026-02"):
@@ -248,14 +249,14 @@ class FreeCorrections(Ledger):
 
 
 class EveryMonth(Table):
-    """NOT PRIVATE: rows of all periods are read for each of them, and a person's cap is for all of them."""
+    """NOT PRIVATE: every period reads the rows of all periods, with one cap on a person's rows for all together."""
 
     def read(self, *given: Any, **named: Any) -> Any:
         return super().read(*given, **{**named, "period": None})
 
 
 class UnheededRegister(Register):
-    """NOT PRIVATE: people are recorded, and all of them are counted."""
+    """NOT PRIVATE: people are recorded, but all are counted, also those beyond their number of periods."""
 
     def admit(self, receipt: Receipt, period: str, people: Sequence[bytes]) -> NDArray[np.bool_]:
         return super().admit(receipt, period, people) | True
@@ -270,7 +271,7 @@ class OneMoreRegister(Register):
 
 
 class NamelessRegister(Register):
-    """NOT PRIVATE: the series is hashed and not the person, so that people cannot be told apart."""
+    """NOT PRIVATE: only the first byte of a person's name is hashed, so that people cannot be told apart."""
 
     def _hashed(self, key: bytes, name: bytes) -> bytes:
         return super()._hashed(key, name[:1])
@@ -292,14 +293,14 @@ class NewRegister(Register):
 
 
 class ForkedNoise(PastNoise):
-    """NOT PRIVATE: an old copy of past noise is gone on with, so that two parts take back the same noise."""
+    """NOT PRIVATE: an old copy of the file of past noise is accepted, so that two parts take back the same noise."""
 
     def _marks(self) -> list[str]:
         return []
 
 
 class UncorrectedNoise(PastNoise):
-    """NOT PRIVATE: a corrected period is measured beside what it was corrected to, for the sum of both charges."""
+    """NOT PRIVATE: noise of superseded parts is taken back too, so a period counts before and after its correction."""
 
     def _standing(self, periods: Sequence[str], label: str) -> list[int]:
         return [*range(1, len(periods) + 1)]
@@ -311,7 +312,7 @@ HALF, RARE = Fraction(1, 2), Fraction(1, 10**6)
 
 
 def looks_for_less(opener: Callable[..., Looks]) -> str | None:
-    """Whether looks take more than the ledger's entry says, or have a receipt that says something else."""
+    """Complaint if looks spend more than the ledger's entry says, or have a receipt that says something else."""
     import pyarrow as pa
 
     attribute = {"type": "category", "values": ["a"], "other": True}
@@ -340,14 +341,14 @@ def _granted(look: Callable[..., object], *given: object, **named: object) -> bo
 
 
 def looking(kind: type[Looks]) -> Callable[..., Looks]:
-    """Opener of such looks; the reservation is as it should be."""
+    """Opener of looks of a broken class `kind`, with a correct reservation."""
     return lambda opened, terms, trials, *, entropy, **how: kind(
         opened, terms, open_looks(opened, terms, trials, entropy=entropy, **how).receipt, entropy
     )
 
 
 class ForgetfulLooks(Looks):
-    """NOT PRIVATE: each look may take all that was reserved, whatever the others took."""
+    """NOT PRIVATE: each look may spend all that was reserved, whatever the others spent."""
 
     def take(self, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Budget:
         before = self._epsilon, self._delta
@@ -357,7 +358,7 @@ class ForgetfulLooks(Looks):
 
 
 class UnpaidLooks(Looks):
-    """NOT PRIVATE: looks at values take nothing of the reservation."""
+    """NOT PRIVATE: looks that list values are not debited from the reservation."""
 
     def values(self, schema: Schema, epsilon: Fraction, delta: Fraction, **how: Any) -> Any:
         before = self._epsilon, self._delta
@@ -369,12 +370,12 @@ class UnpaidLooks(Looks):
 
 
 def unrecorded(opened: Any, terms: Terms, trials: Any, *, ledger: Ledger, **how: Any) -> Looks:
-    """NOT PRIVATE: the looks are paid for in a ledger of their own, and the dataset's knows nothing of them."""
+    """NOT PRIVATE: the looks are reserved in another ledger, not in the dataset's."""
     return open_looks(opened, terms, trials, ledger=Ledger(ledger.path.with_name("other.sqlite")), **how)
 
 
 def half_reserved(opened: Any, terms: Terms, trials: Any, *, entropy: Any, **how: Any) -> Looks:
-    """NOT PRIVATE: half of what the looks may take is reserved."""
+    """NOT PRIVATE: half of the epsilon that the looks may spend is reserved."""
     less = replace(terms, cost=Cost(terms.cost.epsilon / 2, terms.cost.delta))
     return Looks(opened, terms, open_looks(opened, less, trials, entropy=entropy, **how).receipt, entropy)
 

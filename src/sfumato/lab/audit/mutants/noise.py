@@ -283,7 +283,7 @@ def singles_without_noise() -> Run:
 
 
 def costs_clipped() -> Run:
-    """NOT PRIVATE: noisy deviations below 0 are taken as 0, so that some noise cannot make up for what moved."""
+    """NOT PRIVATE: noisy deviations are clipped at 0, so that other noise cannot always offset the change by a row."""
     return cut(STEEP, ONE, TWO, prices=CHEAP, clip=True)
 
 

@@ -52,7 +52,7 @@ def attacked(make: Make, pairs: int = PAIRS) -> str | None:
 
 
 def joined_under_a_collation(collation: str) -> str | None:
-    """NOT PRIVATE: values are joined to their list, so that a row reaches every cell of a spelling like its own."""
+    """NOT PRIVATE: values are joined to their list, so that one row matches all entries that a collation equates."""
     import duckdb
 
     listed = ", ".join(f"('{text}', {place})" for place, text in enumerate(["ab", "aB", "Ab", "AB"]))
@@ -110,7 +110,7 @@ def _has_nan(table: AwkwardTable) -> bool:
 
 
 def one_row_a_person(random: Random, folder: Path, table: type[Table], names: Sequence[str] = ()) -> Case:
-    """Case of an Arrow table of which one row a person is made. names: of people, where these are not drawn too."""
+    """Case of an Arrow table aggregated to one row per person. names: of the people, in place of those drawn."""
 
     def shows(one: AwkwardTable) -> bool:
         return one.schema.people is not None and one.types[one.schema.privacy_unit.column or ""] == "string"
@@ -134,14 +134,14 @@ def wide_decimals(random: Random, folder: Path, frame: type[Frame]) -> Case:
 
 
 def made_columns(random: Random, folder: Path, kind: type[Table]) -> Case:
-    """Case of a column that a rule makes, read by a given kind of table."""
+    """Case of a column that a `recode` rule makes, read by a given kind of table."""
     table = _table("made", 0, 9, [{"n": place} for place in (1, 2, 3, 9, 9, 9)])
     schema = replace_schema(table.schema, recode={"made": "n + 1"})
     return AwkwardTable(schema, table.rows, table.types).case(lambda rows: kind(open_table(table.arrow(rows)).engine))
 
 
 def made_of_texts(random: Random, folder: Path, engine: type[DuckDB]) -> Case:
-    """Case of a column that a rule makes of texts, one of which is no number."""
+    """Case of a column that a `recode` rule makes of texts, one of which is no number."""
     table = _table("made", 0, 9, [{"n": place} for place in range(6)])
     rows = tuple({"n": "one" if row["n"] == 5 else str(row["n"])} for row in table.rows)
     schema = replace_schema(table.schema, recode={"made": "n + 1"})
@@ -248,13 +248,13 @@ _NEEDS = {"pandas types": "pandas", "pandas objects by text": "pandas", "a cell 
 def _reading(
     make: Callable[[Random, Path, Any], Case], broken: Any, real: Any, pairs: int = PAIRS, *, made: object = None
 ) -> Sides:
-    """Reading audit of a broken reader and of the real one on one source. made: the fault, if not the reader."""
+    """Entry of `checks`: reading audits of a broken reader and of the real one. made: the fault, if not `broken`."""
     ours, theirs = (lambda random, folder, kind=kind: make(random, folder, kind) for kind in (broken, real))
     return made or broken, partial(attacked, ours, pairs), partial(attacked, theirs, min(20, pairs))
 
 
 def _linked(broken: type[LinkedTable], **how: Any) -> Sides:
-    """Reading audit of linked tables that are joined wrongly, and as they are. how: as `linked_source` has it."""
+    """Entry of `checks`: reading audits of a broken `LinkedTable` and of the real one. how: for `linked_source`."""
 
     def make(random: Random, folder: Path, kind: type[LinkedTable]) -> Case:
         return linked_source(random, folder, as_frames, kind=kind, **how)

@@ -97,7 +97,7 @@ class GuessedLineStarts(EngineReadsCsv):
 
 
 class MarkOfTheFirst(CsvFiles):
-    """NOT PRIVATE: without a header the byte order mark of whoever comes first is taken off, as of a header."""
+    """NOT PRIVATE: in a file without a header, the row that comes first loses a byte order mark, as a header would."""
 
     def mount(self, connection: Any, used: Sequence[Column], name: str = SOURCE) -> None:
         copy = self.paths[0].with_suffix(".named")
@@ -139,7 +139,7 @@ class CollatedDuckDB(DuckDB):
 
 
 class BrokenPeople(Table):
-    """NOT PRIVATE: one row a person out of many, by a SELECT in which one thing is changed."""
+    """NOT PRIVATE: rows are aggregated to one per person by a SELECT with one change."""
 
     def _reading(self, schema: Schema) -> tuple[Any, dict[str, Column]]:
         engine, columns = super()._reading(schema)
@@ -174,7 +174,7 @@ class PeopleFolded(BrokenPeople):
 
 
 class OneOfManyRows(BrokenPeople):
-    """NOT PRIVATE: rows are grouped by a value of theirs besides, so that a person has several."""
+    """NOT PRIVATE: rows are grouped by a value as well as by person, so that a person has several."""
 
     def change(self, people: Any) -> None:
         from sqlglot import exp
@@ -221,7 +221,7 @@ class UnclippedWeights(Table):
 
 
 class OverflowingRank(Rank):
-    """NOT PRIVATE: ranks in 64 bits, which leave them where there are many rows."""
+    """NOT PRIVATE: ranks in 64 bits, which overflow where there are many rows."""
 
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         a, b = self.quantile.as_integer_ratio()
@@ -326,7 +326,7 @@ class StatisticsTrusted(ParquetFiles):
 
 
 class EditedRows(LinkedTable):
-    """NOT PRIVATE: linked tables whose join is written otherwise before it runs."""
+    """NOT PRIVATE: linked tables whose SQL join is changed before it runs."""
 
     def edit(self, rows: Any) -> None:
         """Change the SQL of the rows."""
@@ -349,28 +349,28 @@ class _Edited:
 
 
 def _taken_for_few(rows: Any, of: str, more: int) -> None:
-    """Raise the number up to which rows of a group are all kept. of: the column that the groups have in common."""
+    """Raise the size up to which a group of rows is kept whole by `more`. of: the column of GROUP BY."""
     for large in rows.find_all(exp.Having):
         if large.parent.args["group"].sql() == f'GROUP BY "{of}"':
             large.this.set("expression", exp.Literal.number(int(large.this.expression.this) + more))
 
 
 class AnyNumberAbove(EditedRows):
-    """NOT PRIVATE: only rows of the child are capped, for each row above, and these may be any number."""
+    """NOT PRIVATE: rows are capped in the child alone, for each row above it, and rows above are not capped."""
 
     def edit(self, rows: Any) -> None:
         _taken_for_few(rows, "h", 10**6)
 
 
 class FewTooMany(EditedRows):
-    """NOT PRIVATE: holders with up to two keys beyond their limit are taken for holders with no more than that."""
+    """NOT PRIVATE: in the tables above the child, a group of up to two rows beyond its limit is kept whole."""
 
     def edit(self, rows: Any) -> None:
         _taken_for_few(rows, "h", 2)
 
 
 class SharedKeys(EditedRows):
-    """NOT PRIVATE: a key that two households have is both's, so that whoever goes gives way to the other."""
+    """NOT PRIVATE: a key that two households have is not left out, so that one leaving makes room for the other."""
 
     def edit(self, rows: Any) -> None:
         _taken_for_few(rows, "k", 10**6)
@@ -386,7 +386,7 @@ class ChildrenOfAll(EditedRows):
 
 
 class OrphansCounted(EditedRows):
-    """NOT PRIVATE: rows without a row above count too, those of people beyond the limit among them."""
+    """NOT PRIVATE: child rows without a row above count too, also where the row above was capped away."""
 
     def edit(self, rows: Any) -> None:
         for join in rows.find_all(exp.Join):

@@ -60,7 +60,8 @@ WEIGHED = small_schema(2, 1, measured=True, weighed=True)
 class Mutant:
     """A broken variant and its control, the same thing done right.
 
-    subject, control: for the sampling audit, at `runs` runs. check, sound: for what sampling cannot see.
+    subject, control: for the sampling audit, at `runs` runs. check, sound: complaint about the broken variant and about
+    the control, where sampling cannot see the fault.
     """
 
     name: str

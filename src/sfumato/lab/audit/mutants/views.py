@@ -2,7 +2,7 @@
 
 Each forgets one clause of section 9 or theorem 6 in docs/privacy.md, or of the proof of its paper: coefficients of
 contingency tables (docs/fourier.md), conjunctions on subsets of the rows, halfspaces, statistical-query learners, and
-learned models (docs/mldp.md) that are made from too little noise.
+learned models (docs/mldp.md) that are made from too little noise. A square is a table of two attributes of two values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def margins_until_refused(curator: Curator, schema: Schema, budget: Budget) -> l
 
 
 def recoded_until_refused(curator: Curator, schema: Schema, budget: Budget) -> list[Measurement]:
-    """Measure the table with one attribute after the other as one group of all its values, each with all the budget."""
+    """Measure the square with the values of one attribute merged, then those of the other, each with all the budget."""
     found: list[Measurement] = []
     with suppress(PrivacyError):
         for name in ("a", "b"):
@@ -114,7 +114,7 @@ class _TwoPartsMisfit(PartsMisfit):
 
 
 class PartsOverlapCurator(Curator):
-    """NOT PRIVATE: a row counts in its own part of a margin and in that of the next cell, and is charged for one."""
+    """NOT PRIVATE: a row counts in two parts of a margin (groups of its cells), and is charged for one."""
 
     def _asked_of_margins(self, guesses: Sequence[Guess]) -> tuple[list[Domain], list[PartsMisfit]]:
         domains, found = super()._asked_of_margins(guesses)
@@ -211,7 +211,7 @@ def round_of_a_perceptron(curator: Curator, schema: Schema, budget: Budget) -> M
 
 
 class SumsAsOneCurator(Curator):
-    """NOT PRIVATE: a perceptron's sums are charged as the first of them, where a row of data moves several."""
+    """NOT PRIVATE: a perceptron's sums are charged as the last of them alone, where a row of data moves several."""
 
     def _noises(self, queries: Queries, *rest: Any) -> tuple[tuple[Noise, ...], Which]:
         return super()._noises(queries[np.array([queries.rows - 1])], *rest)
@@ -221,7 +221,7 @@ class SumsAsOneCurator(Curator):
 
 
 def split_by_the_table(curator: Curator, schema: Schema, budget: Budget) -> Measurement:
-    """NOT PRIVATE: which attribute a tree looks at is told by the true counts, where it must be by the noisy ones."""
+    """NOT PRIVATE: the attribute that a tree splits by is chosen by the true counts, where it must be by noisy ones."""
     counts = curator._dense("count").reshape(2, 2)
     return _grown(curator, counts, budget)
 

@@ -4,8 +4,8 @@ The proof speaks of tables, the code reads files, and here they must agree. For 
 whole and again without the rows of each unit in turn. The gathered counts and sums may move by no more than is charged;
 nothing may fail on one and not on the other; and a slow reading in plain Python must agree cell by cell.
 
-A look at the values of a column (`attack_values`) is read in the same way: without a unit one person's values may be
-missing, no more of them than were asked for, and all other people's are the same.
+Values of a column that nobody listed (kernel/discovering.py) are read in the same way (`attack_values`): without a unit
+one person's values may be missing, no more of them than were asked for, and all other people's are the same.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Attack(Protocol):
 
 
 def attack_values(case: Case, *, patient: bool = True) -> tuple[int, float, list[str]]:
-    """Compare looks at the values of one column, of one to three values a person, like `attack_case`."""
+    """Compare all neighbouring pairs by the values of one column, at most one to three a person, like `attack_case`."""
     attributes, size = list(case.schema.attributes.values()), len(case.parts)
     listable = [one for one in attributes if one.type != "date"] or attributes  # times are refused
     schema = values_schema(listable[size % len(listable)].column, case.schema.privacy_unit, case.schema.file)
@@ -149,7 +149,7 @@ def attack_values(case: Case, *, patient: bool = True) -> tuple[int, float, list
 
 
 def _looked(case: Case, schema: Schema, most: int, parts: tuple[object, ...]) -> Counter[tuple[bytes, ...]] | str:
-    """Each person's values, by people alike, or a text on how reading failed or was refused."""
+    """Number of people by the values that they have, or a text on how reading failed or was refused."""
     try:
         table = case.open(parts)
         table.check_values(schema, most)

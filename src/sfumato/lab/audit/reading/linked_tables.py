@@ -1,8 +1,8 @@
-"""Linked tables as a source of the reading audit: a child's rows without the rows of each unit in turn.
+"""Linked tables as a source of the reading audit: persons in households, their visits, and codes of visits.
 
-They have orphans, keys twice in a household and in two, missing keys and units, households beyond every limit, texts
-that a collation takes for one another. Whoever leaves takes along rows of other tables whose key nobody else has; rows
-of a key that somebody else has stay (docs/privacy.md, theorem L).
+They have orphans, keys that are twice in a household or in two households, missing keys and units, households beyond
+every limit, and texts that a collation equates. A neighbour lacks the persons of one unit, and the rows of other tables
+whose key nobody else has; rows of a key that somebody else has stay (docs/privacy.md, theorem L).
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def linked_source(
     shared: bool = False,
     amounts: bool = False,
 ) -> Case:
-    """Case of linked tables, of which one child is read.
+    """Case of linked tables, of which one is read.
 
-    where: what the schema says of a table's source. kind: the broken ones are kinds of it. large: how often one
-    household has far more persons than any limit. crowded: one has more than any limit of everything, so that it moves
-    as much as is charged. shared: two have one person, whose visits are read. amounts: persons are read, with what
-    their visits amount to.
+    where: source of a table in the schema. kind: class of reader; broken ones are its subclasses. large: probability
+    that one household has far more persons than any limit. crowded: one household exceeds every limit, so that it moves
+    as much as is charged. shared: two households have the same person, whose visits are read. amounts: persons are
+    read, with an aggregate of their visits.
     """
     texts, name = random.random() < 0.5, random.choice(["persons", "visits", "visits", "codes"])
     name = "visits" if shared else "persons" if amounts else name
@@ -91,9 +91,9 @@ def linked_source(
 
 
 def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str], often: float) -> LinkedSchema:
-    """Limits and columns that children take, at random; the unit is a household or a person.
+    """Random schema: limits, inherited columns, aggregates of children, and one of `units` (home, pid) as the unit.
 
-    often: how often a table has a column of what its children amount to.
+    often: probability that a table has a column that aggregates its children.
     """
     persons = {"unit": random.choice(units), "key": "pid"}
     age = {"age": {"type": "integer", "lower": 0, "upper": 2}}
@@ -123,7 +123,7 @@ def _schema(random: Random, sources: Mapping[str, str], units: Sequence[str], of
 
 
 def _rows(random: Random, key: Callable[[], object], *, large: bool) -> list[Part]:
-    """Rows of all tables. large: one household has most persons."""
+    """Random rows of all tables. large: one household has most persons."""
 
     def some(value: Callable[[], object], gone: float = 0.1) -> object:
         return None if random.random() < gone else value()
@@ -144,12 +144,12 @@ def _rows(random: Random, key: Callable[[], object], *, large: bool) -> list[Par
 
 
 def key_of(texts: bool, number: int) -> object:
-    """Key of a person."""
+    """Key of person `number`, as a text or a number."""
     return f"p{number}" if texts else number
 
 
 def _crowd(texts: bool) -> Iterator[Part]:
-    """One household of five persons with five visits each, of four codes each, and another of one."""
+    """Rows of a household of five persons and one of one person; each has five visits, and each visit four codes."""
     for number in range(6):
         pid = key_of(texts, number)
         yield "persons", {"home": 1 + number // 5, "pid": pid, "age": number % 3}
@@ -159,7 +159,7 @@ def _crowd(texts: bool) -> Iterator[Part]:
 
 
 def _neighbours(group: LinkedSchema, parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
-    """The tables without each unit in turn, and without the rows that nobody's key has any more."""
+    """Neighbouring tables: rows of all tables without the persons of each unit in turn, as `_left` removes them."""
     unit = group.tables["persons"].unit
     for one in dict.fromkeys(row[unit or ""] for of, row in parts if of == "persons"):
         if one is not None:
@@ -167,7 +167,7 @@ def _neighbours(group: LinkedSchema, parts: Sequence[Part]) -> Iterator[tuple[Pa
 
 
 def _left(parts: Sequence[Part], gone: Callable[[str, Row], bool]) -> tuple[Part, ...]:
-    """What is left without some rows, and without rows of other tables that only they had the key of."""
+    """Remove the rows that are `gone`, and rows of the tables below whose key only removed rows had."""
     left = [part for part in parts if not gone(*part)]
     for above, below, key in (("persons", "visits", "pid"), ("visits", "codes", "vid")):
         before, after = ({row[key] for of, row in some if of == above} for some in (parts, left))
@@ -176,7 +176,7 @@ def _left(parts: Sequence[Part], gone: Callable[[str, Row], bool]) -> tuple[Part
 
 
 def _unlike(group: LinkedSchema, own: TableInGroup, parts: Sequence[Part], found: Aggregate) -> str | None:
-    """Difference of a reading from one in plain Python, where no limit above the table itself leaves it a choice."""
+    """Difference of a reading from the reference; None if they agree, or if a limit above the table leaves a choice."""
     persons, visits = group.tables["persons"], group.tables["visits"]
     rows = {name: [row for of, row in parts if of == name] for name in COLUMNS}
     if own.name == "persons":
@@ -207,7 +207,7 @@ def _costs(rows: Sequence[Row]) -> Iterator[float]:
 
 
 def _held(rows: Sequence[tuple[object, object, Row]], most: int) -> dict[object, Row] | None:
-    """The row of each key that one holder alone has; None where a limit, or a key that is there twice, is a choice."""
+    """Row of each key with one holder, from (holder, key, row); None if a limit or a repeated pair leaves a choice."""
     there = [(holder, key, row) for holder, key, row in rows if holder is not None and key is not None]
     pairs = {(holder, key) for holder, key, _ in there}
     if len(pairs) < len(there) or any(many > most for many in Counter(holder for holder, _ in pairs).values()):
@@ -217,7 +217,7 @@ def _held(rows: Sequence[tuple[object, object, Row]], most: int) -> dict[object,
 
 
 def as_frames(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
-    """Tables as Arrow in memory, of types that their rows have; keys of one table are of one type in all."""
+    """Arrow tables in memory. texts: whether keys of persons are texts, in every table."""
     return {name: _arrow(name, rows, texts) for name, rows in tables.items()}
 
 
@@ -234,7 +234,7 @@ def _arrow(name: str, rows: Sequence[Row], texts: bool) -> Any:
 
 
 def as_files(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
-    """The root as a CSV file, children as Parquet: keys are compared as text."""
+    """Write persons as a CSV file, the other tables as Parquet, so that keys are compared as text; their paths."""
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
@@ -246,7 +246,7 @@ def as_files(tables: Tables, folder: Path, texts: bool) -> dict[str, Any]:
 
 
 def as_sqlite(tables: Tables, folder: Path, texts: bool) -> str:
-    """Tables of a SQLite file."""
+    """Write the tables into a SQLite file; its URL."""
     path = folder / "linked.sqlite"
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as file, file:
@@ -260,7 +260,7 @@ def as_sqlite(tables: Tables, folder: Path, texts: bool) -> str:
 
 
 def on_the_server(name: str, folder: Path | None = None) -> str:
-    """Name of a table on the server, which processes share."""
+    """Name of a table of this process on the PostgreSQL server, which processes share."""
     return f"sfumato_audit.linked{os.getpid()}_{name}"
 
 
@@ -270,7 +270,7 @@ def in_folder(name: str, folder: Path) -> str:
 
 
 def as_postgres(tables: Tables, folder: Path, texts: bool) -> str:
-    """Tables on the PostgreSQL server, texts in columns whose collation takes several for one."""
+    """Write the tables to the PostgreSQL server, text keys under a collation that equates several; its URL."""
     from sfumato.lab.audit.reading.server_sources import server_connection, server_url
 
     kinds = {"pid": "loose_text" if texts else "bigint", "cost": "float8", "kind": "text", "code": "text"}
@@ -288,7 +288,7 @@ def as_postgres(tables: Tables, folder: Path, texts: bool) -> str:
 
 
 def as_spark(tables: Tables, folder: Path, texts: bool) -> Any:
-    """Parquet files that a Spark session reads."""
+    """Write the tables as Parquet files; a Spark session that reads them."""
     import pyarrow.parquet as pq
 
     from sfumato.lab.audit.reading.server_sources import small_session

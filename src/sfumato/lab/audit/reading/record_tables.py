@@ -1,6 +1,6 @@
 """Awkward JSON lines, sheets and Arrow files as sources of the reading audit.
 
-For each value: its written form and the text that it must be read as.
+A pool lists values of a column: of each its written form, and the text that it must be read as.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Part:
 
 
 def awkward_records(random: Random, pools: Pools) -> tuple[Schema, list[str], list[list[tuple[Any, str | None]]]]:
-    """A random schema, its columns, and some records, each a list of values as they are written and read."""
+    """A random schema, its columns, and some records, each a list of pairs: a value as written and as read."""
     schema, names = awkward_schema(random, PLAIN_NAMES)
     few = {part: random.sample(list(pools[part]), min(4, len(pools[part]))) for part in names}
     records = [[random.choice(few[part]) for part in names] for _ in range(random.randint(4, 14))]

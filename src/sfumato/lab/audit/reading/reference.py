@@ -73,7 +73,7 @@ def placed_rows(schema: Schema, rows: Sequence[Row], *, typed: bool) -> list[Pla
 
 
 def _weighed(schema: Schema, weight: Weight, read: Row, typed: bool) -> int:
-    """The steps that a row counts for; 0 where its weight is missing or rounds to nothing."""
+    """Weight of a row in steps; 0 where it is missing or rounds to nothing."""
     value = number_of(_bare(schema, weight, read[weight.column], typed), typed)
     if value is None:
         return 0
@@ -84,7 +84,7 @@ def _weighed(schema: Schema, weight: Weight, read: Row, typed: bool) -> int:
 
 
 def _made(schema: Schema, read: Row, typed: bool) -> dict[str, object]:
-    """Values of the columns that the schema's rules make, by name."""
+    """Values of the columns that the schema's `recode` rules make, by name."""
     made: dict[str, object] = {}
     for name, rule in schema.made.items():
 
@@ -151,13 +151,13 @@ def _ranked(value: Any) -> Any:
 
 
 def _identity(value: object, typed: bool) -> Hashable:
-    """A value as it is compared with others: texts by their bytes, an empty one and NaN being none."""
+    """Key by which values are equal: texts by their bytes; None if missing, NaN or an empty text."""
     found = unit_of(value if typed else text_of(value))
     return None if found == ("text", b"") else found
 
 
 def _as_kind(schema: Schema, kind: str, column: str, boolean: Boolean | None, value: object, typed: bool) -> object:
-    """A value as one of a kind; None if it is none."""
+    """Convert a value to a number, text, boolean, date or time, by `kind`; None if it is no such value."""
     if kind == "number":
         return number_of(
             _bare(schema, Measure(lower=Fraction(0), upper=Fraction(1), column=column), value, typed), typed
@@ -172,7 +172,7 @@ def _as_kind(schema: Schema, kind: str, column: str, boolean: Boolean | None, va
 
 
 def _rank(schema: Schema, column: str, value: object, typed: bool) -> Any:
-    """A value as it is ranked in an order: times before numbers before texts where all is text."""
+    """Sort key of a value; where all values are text, times come before numbers before other texts. None if missing."""
     found: Any = _identity(value, typed)
     if found is None or typed:
         return None if found is None else found[1]
@@ -202,7 +202,7 @@ def _in_period(schema: Schema, row: Row, period: str, typed: bool) -> bool:
 
 
 def _can_be(schema: Schema, codes: Sequence[int]) -> bool:
-    """Whether a row contradicts no rule of the schema."""
+    """Whether cells of a row agree with the schema's rules about impossible rows."""
     structure = schema.structure
     if structure is None:
         return True
@@ -212,7 +212,7 @@ def _can_be(schema: Schema, codes: Sequence[int]) -> bool:
 
 
 def _as_stated(schema: Schema, column: str, value: object, typed: bool) -> object:
-    """A value, None if it is a word that the schema's file states for a missing one."""
+    """A value, or None if it is a word that the schema's `file` lists as missing."""
     words = schema.file.missing_words(column) if schema.file else ()
     if typed and isinstance(value, bool):
         return value
@@ -226,7 +226,7 @@ def _as_stated(schema: Schema, column: str, value: object, typed: bool) -> objec
 
 
 def _bare(schema: Schema, part: Any, value: object, typed: bool) -> object:
-    """A text without a unit on either side, where a number is wanted and columns have no types."""
+    """A value, less a unit of measure (such as EUR) on either side if a number is wanted and all values are text."""
     wanted = part.numeric if isinstance(part, Category) else not isinstance(part, Boolean | Date)
     return _without_marks(schema, part.column, value, typed) if wanted else value
 

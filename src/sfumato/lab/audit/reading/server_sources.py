@@ -85,7 +85,7 @@ def postgres_source(
 ) -> Case:
     """Case of an awkward table on the server, its texts changed to what PostgreSQL can hold.
 
-    engine: the broken ones are kinds of it.
+    engine: class of the reader; broken ones are its subclasses.
     """
     made = deal(random)
 

@@ -41,8 +41,8 @@ Make = Callable[[Random, Path], "Case"]
 class Case:
     """A table that can be opened whole or without some of its parts, a part being a row or the bytes of a record.
 
-    neighbours: what is left without each unit, where more goes than the unit's own parts. unlike: a comparison with a
-    reading of its own, in words, in place of that of `rows`.
+    neighbours: the parts left without each unit, where removing it removes more than its own parts. unlike: difference
+    of a reading of some parts from the expected one, in words, in place of the reference reading of `rows`.
     """
 
     schema: Schema
@@ -59,7 +59,7 @@ class Case:
 class Source:
     """Source of cases: their maker, share of the pairs to try, and library needed.
 
-    first: cases that come before those, where a few readings have to find what elsewhere hundreds do.
+    first: makers of cases that are tried before those of `make`, where only a few readings can be afforded.
     """
 
     make: Make
@@ -257,7 +257,7 @@ LOOKED_UP = {"key": ["a", "A", "1", "ä", "true", "", "x\ny", "2.5", "3"], "to":
 
 
 def _recoded(schema: Schema, columns: Mapping[str, str], measure: str | None, aside: Random) -> Schema:
-    """The schema, at times with rules that make its columns out of those of the same names, or look one up."""
+    """The schema, at times with `recode` rules that redefine its columns, or look one up in a table (`with`)."""
     if max(aside.random(), aside.random()) >= 0.5:  # beside other options, which go by the first of these two
         return schema
     columns = {**columns, **({"m": measure} if measure is not None else {})}

@@ -58,8 +58,9 @@ class Shown:
 def shown(contents: Contents, cells: int) -> Shown:
     """Extract all numbers of a release file.
 
-    cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. Estimates,
-    which a file keeps as whole numbers and parts, are laid out in parts besides: a threshold on those tells more.
+    cells: of the domain. A member that numbers its cells is laid out cell by cell, with the others HIDDEN. An estimate,
+    which a file keeps as a whole number and a fraction in PARTS, also gets a column with all of it in PARTS, on which a
+    threshold separates more.
     """
     numbers, words = numbers_and_words(json.dumps(content_of(contents.manifest)))
     found: dict[str, Outputs] = {}

@@ -114,11 +114,11 @@ def larger_tables(noisy: Sequence[tuple[Places, Noisy]], tables: Mapping[Places,
 class Settings:
     """Shares of the budget and limits, by judgement.
 
-    shares: for one-way margins, choices, tables and the check; choices have the paper's 0.3, and of tables' share
-    contrasts of pairs have what they have in `margins`. useful: mean errors by noise that an average cell of a family
-    must hold in rows, the paper's theta, and rows of either sign of a contrast. rows: that tables are counted
-    from at most, while families are chosen and in the end; per_cell: of the largest pair. most_choices: families that
-    are weighed against each other in one round. most_cells: of a family.
+    shares: for one-way margins, choices (the paper's 0.3), tables and the check; contrasts of pairs get the same part
+    of the tables' share as in `margins`. useful: the paper's theta, least ratio of rows to the mean error by noise, in
+    an average cell of a family and in either sign of a contrast. rows: most sampled rows that tables are counted from,
+    while families are chosen and in the end; per_cell: most for each cell of the largest pair. most_choices: candidate
+    families in one round. most_cells: of a family.
     """
 
     shares: tuple[Fraction, ...] = (Fraction(10, 100), Fraction(30, 100), Fraction(55, 100), Fraction(5, 100))
@@ -201,8 +201,8 @@ class _Building:
     def broad_pairs(self, budget: Budget) -> dict[Places, tuple[tuple[Haar, ...], int]]:
         """Haar signs of all pairs, and the depth of their contrasts; none if noise would hide them.
 
-        Those down to eighths, or of halves alone: quarters with halves are 0 where a dependence is symmetric, and would
-        tell that there is none. Rows of either sign must be as many, for the noise, as in a cell of a family.
+        Depth is down to eighths, or else halves alone: quarters with halves are 0 where a dependence is symmetric, and
+        would suggest independence. Rows of either sign must be `useful` times the noise, as in a cell of a family.
         """
         signs, total = [Haar.of(margin) for margin in self._one_way()], self._total()
         pairs = {pair: tuple(signs[place] for place in pair) for pair in combinations(range(len(signs)), 2)}

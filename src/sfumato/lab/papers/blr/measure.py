@@ -34,9 +34,9 @@ FEWEST_ROWS, MOST_ROWS = 4, 64  # of a small table: fewer say too little to be o
 class Settings:
     """Chosen by judgement.
 
-    shares: of the count's budget, for the total, for choosing a table, for measuring how wrong it is. most_queries:
-    that the choice looks at. little: rows that every cell of the chosen table has besides, so that intervals do not
-    take a cell for empty that a table of few rows has no room for.
+    shares: of the count's budget, for the total, for choosing a table, for measuring its error. most_queries: of the
+    workload, on which tables are compared. little: rows added to every cell of the chosen table, so that intervals do
+    not take a cell for empty because a table of few rows has no row for it.
     """
 
     shares: tuple[int, int, int] = (1, 7, 2)

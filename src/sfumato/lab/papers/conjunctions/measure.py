@@ -35,7 +35,7 @@ FEWEST_SUBSETS, MOST_SUBSETS = 4, 4096
 
 @dataclass(frozen=True)
 class Options:
-    """literals: of the conjunctions that are counted. subsets: of the rows; by the rows expected if left open."""
+    """literals: of each conjunction that is counted. subsets: of the rows; None: as the expected rows need."""
 
     literals: int = 1
     subsets: int | None = None

@@ -1,7 +1,7 @@
 """Release of halfspace counts: noisy counts along canonical directions answer any linear condition on numbers.
 
-A halfspace is answered by the canonical one nearest to it in each projection, and by the median over projections; how
-far that is off was measured once, with noise (docs/halfspace.md).
+A halfspace is answered by the canonical one nearest to it in each projection, and by the median over projections; the
+error of such answers was measured once, with noise (docs/halfspace.md).
 
 File format; the net is made again from its parameters:
 
@@ -117,7 +117,7 @@ CONFIDENCE = 0.95
 class Halfspaces(Content):
     """Noisy counts `measured` by bin along every canonical direction of `net`, one direction after the other.
 
-    misfits: noisy sums of what answers to the net's test questions are off by; tests: how many these are.
+    misfits: noisy sums of the absolute errors of answers to the net's test questions; tests: number of questions.
     """
 
     answers_counts: ClassVar[bool] = False
@@ -172,7 +172,8 @@ class Halfspaces(Content):
     def off(self) -> float:
         """Ratio of the net's error to the rows misplaced by cut bins, estimated from the measured misfit.
 
-        Errors are thought of as normal, with the noise's variance and the square of this times those rows.
+        Errors are taken as normal, with variance that of the noise + (ratio * those rows)^2. The misfit is raised by
+        its standard error first.
         """
         if not self.misfits:
             return 1.0

@@ -45,10 +45,10 @@ MOST_TESTED = 2**24  # cells of the test questions that are asked together
 
 @dataclass(frozen=True)
 class Options:
-    """over: the attributes, all that are numbers if not said. dimensions: projected to; none is if not said.
+    """over: the attributes; if empty, all that are numbers. dimensions: of each projection; None: no projection.
 
-    projections: how many, where there are any. directions: in each; 16 for every dimension if not said. offsets: along
-    each. seed: public, of what is drawn at random.
+    projections: their number. directions: in each; None: 16 for every dimension. offsets: bins along each direction.
+    seed: public, of the random projections, directions and test questions.
     """
 
     over: tuple[str, ...] = ()

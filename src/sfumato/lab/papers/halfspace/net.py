@@ -193,7 +193,7 @@ def scaled(axes: Sequence[Axis], weights: Sequence[float], threshold: float) -> 
 
 
 def questions_to_try(net: Net, count: int) -> list[tuple[Floats, float]]:
-    """Random test halfspaces through points of the grid, on one attribute up to all."""
+    """Random test halfspaces (direction, offset) through points of the grid, on one attribute up to all."""
     width = len(net.axes)
     directions = directions_at_random(net.seed, "tests", count, width)
     some = public_numbers(net.seed, "attributes of tests", count * width).reshape(count, width)
@@ -257,7 +257,7 @@ def _read(tree: exp.Expression, schema: Schema) -> Halfspace:
 
 
 def _sum(node: Any, scope: Scope) -> dict[str, float]:
-    """Weights by attribute of a linear expression; under no name, what is added to all."""
+    """Weights by attribute of a linear expression; its constant term is under the key ""."""
     node = bare(node)
     if (value := constant(node)) is not None:
         return {"": value}

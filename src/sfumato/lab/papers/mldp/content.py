@@ -110,9 +110,9 @@ NOTE = "a model learnt from noisy answers; its error bars come from noisy answer
 class Learned(Content):
     """A published model of counting queries.
 
-    kind: of the queries it was trained on. model: its name. blocks: in terms of which it sees queries. trained: noisy
-    answers to queries over the blocks. aside: noisy counts of other blocks, the tiles. onnx: the model's own file.
-    between: the attribute whose values can be compared (`predict`), where one row is what is protected.
+    kind: family of the queries it was trained on. model: its name. blocks: of cells, whose shares in a query are its
+    features. trained: noisy answers to queries over the blocks. aside: noisy counts of other blocks, the tiles. onnx:
+    the model's own file. between: the attribute whose values `predict` compares, only where the unit is a row.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})

@@ -34,7 +34,7 @@ class ErrorBars:
 
     @classmethod
     def of(cls, misfits: Floats, parts: Floats, noise: Floats) -> ErrorBars:
-        """Fit the error model to misfits of test queries. noise: variance in each. parts: `parts_of` each, a row."""
+        """Fit the error model to misfits of test queries, (n,). parts: `parts_of` them, (n, 3). noise: variances."""
         noise = np.maximum(noise, LITTLE)  # of a budget so large that there is none
         expected = parts[:, 1] * noise[0] + noise
         least = LEAST * float(noise.min())
@@ -71,7 +71,7 @@ def parts_of(rows: Floats, blocks: int) -> Floats:
 def finer(blocks: Blocks, noisy: Whole, number: int) -> Blocks:
     """Refine blocks up to `number`, halving the run with most rows along any axis each time.
 
-    noisy: counts of the blocks. Of halves that nobody has looked at each has half of the rows, by length.
+    noisy: counts of the blocks. The rows of a run are split over its halves in proportion to their lengths.
 
     >>> from sfumato.domain import Axis, Domain
     >>> eight = Domain((Axis("x", "integer", np.arange(9.0)),))

@@ -26,7 +26,8 @@ from sfumato.version import install_command
 class Settings:
     """Hyperparameters, set by judgement on made-up tables, so that models stay small and train in a second.
 
-    penalty, tolerance: of support vectors, in spreads of the answers; width: of their bumps, in farthest distances.
+    penalty, tolerance: of support vectors, for residuals scaled to mean square 1; width: of their Gaussian kernels, in
+    largest distances of two queries.
     neurons, steps, decay: of the network's one layer. trees, depth: of bagging; rounds, shallow, rate: of boosting.
     """
 

@@ -75,7 +75,7 @@ class Blocks(plain.Blocks):
 
 
 def along_axes(domain: Domain, box: Box, fixed: Mapping[str, int] | None = None, part: Part = "share") -> list[Floats]:
-    """Cover of each axis's cells by a box; fixed: attributes restricted to one cell."""
+    """Cover of each axis's cells by a box, of the kind `part` (`Cover`). fixed: attributes restricted to one cell."""
     found = []
     for axis in domain:
         share = np.asarray(getattr(cover(axis, box[axis.name]), part), dtype=np.float64)
@@ -207,7 +207,7 @@ def _predicates(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
 
 
 def _subsets(shape: tuple[int, ...], further: bool) -> Iterator[Codes]:
-    """Layers of ever more sets of scattered blocks, dealt by a golden-section sequence."""
+    """Layers that partition the blocks into ever more scattered sets, by a golden-section sequence."""
     size, parts, layer = prod(shape), 1, 0
     while True:
         order = np.argsort((np.arange(1, size + 1) * GOLDEN + layer * GOLDEN**2) * (1 + layer) % 1.0, kind="stable")

@@ -138,7 +138,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Options:
-    """target: the attribute that a rule tells; the last if left open. positive: the value of it; of two, the second.
+    """target: the attribute to predict; the last if left open. positive: its value to predict; of two, the second.
 
     rules: the class. attributes: that rules look at; all if left open. of: the attribute of thresholds. literals: of a
     conjunction, at most. given: rules of your own, conditions in SQL, one a line or with semicolons between.

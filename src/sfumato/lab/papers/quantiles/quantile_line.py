@@ -274,7 +274,7 @@ class QuantileLine:
         """Bounds of a quantile that hold for every table; tail: error probability of each.
 
         A run is ruled out if too few rows lie up to its end, or too many before it. The run that holds the quantile
-        does not hang on the noise of the counts, so all runs are tested and no chance is split over them.
+        does not depend on the noise of the counts, so every run is tested at `tail`, not at a share of it.
         """
         p, last = float(quantile), len(self.counts) - 1
         at_least, at_most = slack_of(p, 1.0)

@@ -3,7 +3,7 @@
 Xiao, Xiong, Yuan 2010. Table 2 is reported in both readings of "average error", as the printed column is ten times too
 small for the mean absolute error of an answer. Table 1 compares with the interval algorithm of Blum, Ligett and Roth
 (STOC 2008): it cuts an ordered domain into intervals of a share of about error / 2 of the rows each, finding each end
-by a binary search with noisy counts, for 4 / error intervals of `bits` looks; a look may be off by error^2 / 8.
+by a binary search, for 4 / error intervals of `bits` noisy counts each; a count may be off by error^2 / 8.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def noise_rates(entropy: Entropy, releases: int) -> Floats:
 
 
 def times_learnt(entropy: Entropy, releases: int, repetitions: int, alpha: Fraction) -> tuple[int, int]:
-    """Number of releases from which the paper's learner finds the hidden vector, and a Walsh-Hadamard transform."""
+    """Numbers of releases in which the paper's learner, and a Walsh-Hadamard transform, find the hidden vector."""
     every = [parity(entropy, repetitions=repetitions, seed=seed, alpha=alpha) for seed in range(releases)]
     return sum(one.learnt == HIDDEN for one in every), sum(one.found.learnt.vector == HIDDEN for one in every)
 
@@ -193,7 +193,7 @@ def our_output(values: Whole, alpha: Fraction, cells: int, quantile: Fraction) -
 
 
 def paper_loss(values: Whole, places: range) -> float:
-    """Privacy loss of the paper's output: largest |log ratio| with and without one of these rows, in units of alpha."""
+    """Privacy loss of the paper's output: largest |log ratio| with and without a row of `places`, over alpha."""
     whole = np.log(paper_output(values, ALPHA, VALUES, WIDTH))
     without = [np.log(paper_output(np.delete(values, place), ALPHA, VALUES, WIDTH)) for place in places]
     return max(float(np.abs(whole - one).max()) for one in without) / float(ALPHA)

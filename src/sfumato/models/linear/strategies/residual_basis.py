@@ -1,7 +1,7 @@
 """Optimal allocation of a budget to residuals of marginals, and integer contrasts that measure them.
 
-Xiao, He, Zhang, Kifer, NeurIPS 2023 (full citation: residual.py). With variance v_T in each cell of residual T before
-the projection, the mean variance of a marginal A's cells is
+Xiao, He, Zhang, Kifer, NeurIPS 2023 (full citation: models/linear/residual.py). With variance v_T in each cell of
+residual T before the projection, the mean variance of a marginal A's cells is
 
     sum over T within A of  v_T * product over T of (1 - 1/n) / product over A beyond T of n^2,
 

@@ -76,11 +76,11 @@ class Session(Protocol):
 class Words(ABC):
     """Interface of a SQL dialect; a class for each, without state of a connection.
 
-    dialect: as sqlglot names it. subqueries: as an engine has it. shown: what a message calls it. not_finite: whether
-    its doubles can be NaN or infinite. settings: what is said to a connection first, each with how it was before.
-    who, end: asks for the number of a connection, and ends what it does from another one, where that can be done.
-    usual, tables, columns: ask the catalogue for the schema of a bare name, for all tables as schema, name and kind,
-    and for the columns of one, each as its name and what else `column` takes.
+    dialect: as sqlglot names it. subqueries: as in `Engine`. shown: its name in messages. not_finite: whether its
+    doubles can be NaN or infinite. settings: statements to run first, each with the one that undoes it.
+    who: query for a connection's number; None where it cannot be cancelled. end: statement by which another connection
+    cancels what it runs. usual, tables, columns: catalogue queries for the schema of a bare name, for all tables
+    (schema, name, kind), and for the columns of one table (name, then the further arguments of `column`).
     """
 
     dialect: str

@@ -133,7 +133,7 @@ def _is_stored(session: Any, name: str) -> bool:
 
 
 def given(frame: Any) -> Found:
-    """A DataFrame of the program: a plan, so its values are derived."""
+    """Wrap a DataFrame of the program: a plan, so its values count as derived."""
     return Found(frame, "the Spark DataFrame", derived=True)
 
 
