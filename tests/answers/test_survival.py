@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.answers.survival import _Left
+from sfumato.answers.survival import SurvivingShare
 from sfumato.effort import TooMuchWork
 from sfumato.errors import QueryError
 from sfumato.kernel.sampling.entropy import TestingEntropy
@@ -69,7 +69,7 @@ def test_events_may_be_a_condition_and_rows_some():
 
 
 def test_the_gradient_is_that_of_differences():
-    sums, function = np.array([3.0, -1.0, 4.0, 30.0, 20.0, 9.0]), _Left(2, 3)
+    sums, function = np.array([3.0, -1.0, 4.0, 30.0, 20.0, 9.0]), SurvivingShare(2, 3)
     steps = 1e-6 * np.eye(6)
     differences = [(function(sums + step)[0] - function(sums - step)[0]) / 2e-6 for step in steps]
     assert function(sums)[1] == pytest.approx(differences, abs=1e-8)

@@ -203,7 +203,7 @@ def _curve(axis: Axis, sums: Sequence[Functional], terms: Sequence[Term], confid
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
     for place in range(size):
         known = at_risk[place].low > 0.0 and not (points and isnan(points[-1].value))
-        found = function_interval(_Left(place, size), [], sums, noises, confidence) if known else None
+        found = function_interval(SurvivingShare(place, size), [], sums, noises, confidence) if known else None
         if found is None:
             points.append(Estimate(nan, nan, 0.0, top, confidence, nan, nan))
             continue
@@ -229,7 +229,7 @@ def _number(rows: Functional, noises: Noises, place: int, confidence: float) -> 
 
 
 @dataclass(frozen=True)
-class _Left:
+class SurvivingShare:
     """S at a time and its gradient, as a function of events by time, then rows at risk by time."""
 
     place: int
