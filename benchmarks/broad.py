@@ -10,7 +10,8 @@ one: questions are drawn at random, and what is off in one release is off in the
 question, over releases and groups; width over spread, which is the mean width / 3.92 over the root mean squared error,
 of all questions and as the median over questions (1: as wide as normal errors need; 2.5 is the most wanted); the same
 of guaranteed intervals, which the first releases are asked for besides. "All groups at once" holds if all groups do.
-Last come the worst single questions. `auto` is asked of wide tables, what needs a cube of small ones.
+Last come the worst single questions. `auto` is asked of wide tables, what needs a cube of small ones. A table's name
+that ends in .csv is a file of your own, whose schema is made from its values.
 
 With --search the questions that held least in so many releases are asked again of twice as many new ones, and told with
 their SQL and bounds of 95 %: the search of the audit (src/sfumato/lab/audit/calibration/worst_question.py).
@@ -215,7 +216,7 @@ def print_all(figures: Sequence[Figure]) -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a folder with adult.csv, adult-domain.json, national2019.csv")
-    parser.add_argument("--tables", nargs="+", help=f"adult, nist, {', '.join([*WIDE, *SMALL])}; all by default")
+    parser.add_argument("--tables", nargs="+", help=f"adult, nist, {', '.join([*WIDE, *SMALL])}, or CSV files")
     parser.add_argument("--mechanisms", nargs="+", help=f"auto on wide tables and {', '.join(CUBES)} by default")
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--pure", action="store_true", help="without a delta, where a mechanism could use one")

@@ -1,4 +1,4 @@
-"""Tables for broad.py: Adult and NIST's excerpt from a folder, and generators, each in a wide and a small form.
+"""Tables for broad.py: Adult and NIST's excerpt from a folder, generators in a wide and a small form, any CSV file.
 
 Wide tables have 8 to 14 columns of 2 to 80 values, small ones 3 to 5 that fit a cube. No constant of the product was
 chosen on any of them.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from math import ceil, floor, log10
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.csv import read_csv
 
 from margins_tables import tables_in
 from sfumato.lab.audit.calibration.worst_question import Ground, Question
@@ -185,6 +188,40 @@ def nist(folder: Path) -> Ground | None:
     )
 
 
+FEW, LISTED, DIRECT, BINS = 9, 200, 120, 40  # values of a category, listed texts, whole numbers one by one, bins
+
+
+def from_csv(path: Path) -> Ground:
+    """Table of any CSV file, with a schema made from its own values, as only a benchmark may do.
+
+    Numbers with few values and texts are categories, short ranges of whole numbers stay, other numbers are cut into
+    bins between round bounds that 99.8 % of rows are in. Texts of more than LISTED values and constants are left out.
+    """
+    attributes: dict[str, dict] = {}
+    columns: dict[str, list] = {}
+    for name, column in zip((read := read_csv(path)).column_names, read.columns, strict=True):
+        text = pa.types.is_string(column.type) or pa.types.is_boolean(column.type)
+        values = column.cast(pa.string()).fill_null("none" if text else "0").to_pylist()
+        different = sorted(set(values))
+        if not name or len(different) < 2 or (text and len(different) > LISTED):
+            continue
+        if text or len(different) <= FEW:
+            attributes[name], columns[name] = {"type": "category", "values": different}, values
+            continue
+        numbers = np.array(values, dtype=np.float64)
+        low, high = np.quantile(numbers, (0.001, 0.999))
+        if (numbers == np.rint(numbers)).all() and np.ptp(numbers) <= DIRECT:
+            about = {"type": "integer", "lower": int(numbers.min()), "upper": int(numbers.max())}
+            attributes[name], columns[name] = about, numbers.astype(np.int64).tolist()
+            continue
+        step = Decimal(10) ** floor(log10(max(high - low, 1e-9) / BINS))
+        start = floor(low / float(step)) * step
+        end = start + BINS * ceil((high - float(start)) / BINS / float(step)) * step
+        attributes[name] = {"type": "number", "lower": str(start), "upper": str(end), "bins": BINS}
+        columns[name] = np.clip(numbers, float(start), np.nextafter(float(end), -np.inf)).tolist()
+    return Ground(_schema(attributes, {}), pa.table(columns))
+
+
 # of single tables: two ranges to count in, by what; a number and by what to rank and spread it
 NAMED = {
     "adult": (
@@ -216,9 +253,11 @@ def named(table: str) -> Iterator[Question]:
 
 
 def grounds(names: Sequence[str], folder: Path | None) -> Iterator[tuple[str, Ground]]:
-    """Tables by name, those of the folder as far as they are there."""
+    """Tables by name, those of the folder as far as they are there; names that end in .csv are files."""
     for name in names:
-        if name in ("adult", "nist"):
+        if name.endswith(".csv"):
+            yield Path(name).stem, from_csv(Path(name))
+        elif name in ("adult", "nist"):
             found = None if folder is None else {"adult": adult, "nist": nist}[name](folder)
             if found is None:
                 print(f"{name}: left out, its file is not in the folder that --data names")
