@@ -13,7 +13,7 @@ import sfumato as sf
 from sfumato.lab.audit.calibration.worst_question import Ground
 
 SIZES, ROWS, CLASSES = (48, 36, 18, 16, 9, 6, 4, 3, 2), 16_000, 5
-RELEASES, QUESTIONS = 2, 120
+RELEASES, QUESTIONS, SETS = 2, 420, 60
 
 
 def latent_classes() -> Ground:
@@ -40,7 +40,7 @@ def test_intervals_of_variances_hold(tmp_path):
     A share of the answers to a question varies no more than a single answer would. Intervals half as wide are caught.
     """
     ground, shares = latent_classes(), {}
-    questions = ground.draw(Random(1), QUESTIONS, sets=20, kinds=["STDDEV", "VAR"])
+    questions = ground.draw(Random(1), QUESTIONS, sets=SETS, kinds=["STDDEV", "VAR"])
     for _ in range(RELEASES):
         how = {"mechanism": "margins", "ledger": tmp_path / "ledger", "again": True}
         release = sf.release(ground.rows, ground.schema, 1, delta="1e-9", **how)
