@@ -206,7 +206,10 @@ def _rows_less(less: float, size: int) -> Function:
 
 
 def _inside_bins(name: str, sums: Floats, centre: tuple[float, float], grain: tuple[float, float]) -> float:
-    """Error of a statistic of midpoints, to second order in the bins' widths."""
+    """Bound on the error of a statistic that takes rows at the midpoints of bins, to second order in the bins' widths.
+
+    sums: (rows, x, ...), of distances from `centre`. grain: variance of a value inside its bin, of x and of y.
+    """
     if not any(grain):
         return 0.0
     rows, x = float(sums[0]), float(sums[1])

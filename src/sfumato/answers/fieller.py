@@ -322,8 +322,8 @@ def normal_terms(covariance: Floats, back: Codes, *, model: bool) -> list[Term]:
 class NormalErrors(Sequence["tuple[Term, ...] | None"]):
     """Normal errors of the sums of every group, as a sequence of their terms; None where a group's are not determined.
 
-    noise, model: covariances of the distinct sums, (groups, sums, sums). unknown: what is not determined, (groups,).
-    back: the sums of a numerator's value, low and high, then those of its denominator.
+    noise, model: covariances of the distinct sums, (groups, sums, sums). unknown: flags of groups without an answer.
+    back: indices of the distinct sums for a numerator's value, low and high, then for its denominator's.
     """
 
     noise: Floats

@@ -238,7 +238,10 @@ def values_along(along: ValueCounts) -> tuple[Floats, Floats]:
 
 
 def _estimate(search: _Search, index: int, determined: bool, whole: bool) -> Estimate:
-    """Estimate of one group's quantile: value, interval, and standard errors from its rank."""
+    """Estimate of the quantile of group `index`: value, interval, and standard errors from its rank.
+
+    determined: whether the noise of its counts is known. whole: round values of a discrete attribute down.
+    """
     confidence = search.along.evaluation.confidence
     low, high = search.values
     first, last = search.ends(index)

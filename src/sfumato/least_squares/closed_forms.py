@@ -88,7 +88,7 @@ class TreeSquares(LeastSquares):
         return sums, all_known(columns)
 
     def price(self, gram: Gram) -> float:
-        """Upward pass of rank-one updates, one for each node's own row (Sherman, Morrison)."""
+        """Total squared error, trace of gram @ covariance: rank-one updates from the leaves up."""
         ones = 1.0 / self._cells  # the inverse of every subtree so far, times a column of ones
         error = float((gram.diagonal * ones).sum())
         for level in self._levels:

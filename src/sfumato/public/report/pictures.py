@@ -226,7 +226,10 @@ def _points(ends: Sequence[tuple[float, float]], y: Callable[[float], float]) ->
 
 
 def _below_bars(labels: Sequence[str], left: float, y: float, letter: float) -> list[Markup]:
-    """Labels below columns: the first, the last, and one or two between where they have room on a phone."""
+    """Labels below columns: the first, the last, and one or two between where they have room on a phone.
+
+    left: where the columns begin. letter: width of a letter.
+    """
     number = len(labels)
     wide = letter * (2 + min(MOST_LETTERS, max(map(len, labels))))  # of one, with a gap
     room = int((1.0 - left) / wide)

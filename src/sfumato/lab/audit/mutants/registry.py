@@ -84,7 +84,11 @@ def _sampled(
 def _checked(
     name: str, made: Any, check: Callable[..., str | None], real: Any, by: str, broken: object = None
 ) -> Mutant:
-    """Mutant caught by a check, applied to `broken` (by default `made`) and, as control, to the real thing."""
+    """Mutant that a check catches; the control is the same check of `real`.
+
+    made: the broken class or function, whose docstring says what is wrong. broken: what the check is given, if it is
+    not `made` itself. by: name of the test that checks it.
+    """
     check, sound = partial(check, made if broken is None else broken), partial(check, real)
     return Mutant(name, _what_is_wrong(made), check=check, sound=sound, checked_by=by)
 
