@@ -218,6 +218,10 @@ def test_on_paper_there_are_answers_and_notes_and_no_controls(browser, address):
         page.click("#ask button[type=submit]")
         hidden = "(one) => one.scrollHeight - one.clientHeight"
         page.locator("#sql-table tbody tr").last.wait_for()
+        for _ in range(200):  # until the long answer is there instead of the first one
+            if page.locator("#sql-table").evaluate(hidden) > 100:
+                break
+            page.wait_for_timeout(100)
         assert page.locator("#sql-table").evaluate(hidden) > 100  # long, and cut on a screen
         page.emulate_media(media="print")
         assert page.locator("#sql-table").evaluate(hidden) <= 1
