@@ -61,6 +61,13 @@ def test_without_noise_it_is_the_curve_of_the_rows():
         assert curve.times == tuple(range(12)) and curve.quantile() == (middle,) * 3
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), "half", None])
+def test_a_quantile_is_at_a_share(share):
+    (curve,) = released(TABLE, 10**6).survival("months", "died").curves.values()
+    with pytest.raises(QueryError, match="lies between 0 and 1"):
+        curve.quantile(share)
+
+
 def test_events_may_be_a_condition_and_rows_some():
     release = released(TABLE, 10**6)
     some = tuple(column[TABLE[2] == 1] for column in TABLE)

@@ -59,6 +59,8 @@ class Curve:
 
         The ends are where the curve's intervals reach the share (test inversion; Brookmeyer, Crowley 1982).
         """
+        if not _is_share(share):
+            raise QueryError(f"a share lies between 0 and 1, such as 0.5 for the median, not {share!r}")
 
         def first(level: Sequence[float]) -> Any:
             return next((time for time, at in zip(self.times, level, strict=True) if at <= share), None)
@@ -159,6 +161,10 @@ def survival(
     if not population:
         notes.append("they are about this table; population=True adds the error of sampling")
     return Survival(time, group_by[0] if group_by else None, found, confidence, population, tuple(notes))
+
+
+def _is_share(number: object) -> bool:
+    return isinstance(number, int | float) and 0.0 <= number <= 1.0
 
 
 def _rows(condition: str | None, schema: Schema) -> Predicate:

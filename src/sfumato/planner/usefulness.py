@@ -313,8 +313,8 @@ def _out_of_reach(error: float) -> QueryError:
 def rounded_up(number: float | Fraction, digits: int) -> Fraction:
     """Round a number up to some significant digits.
 
-    >>> rounded_up(0.1234, 2), rounded_up(51.2, 2)
-    (Fraction(13, 100), Fraction(52, 1))
+    >>> rounded_up(0.1234, 2), rounded_up(51.2, 2), rounded_up(Fraction(1, 30000), 2)
+    (Fraction(13, 100), Fraction(52, 1), Fraction(17, 500000))
     """
     last = Fraction(10) ** (floor(log10(number)) + 1 - digits)
     return ceil(Fraction(str(number)) / last) * last
