@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Whole
+from sfumato.arrays import ON_GOOD_NUMBERS, Codes, Floats, Whole
 from sfumato.domain import Axis
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
@@ -88,6 +88,7 @@ class Claims:
         vars(other).update({name: getattr(self, name) for name in BY_ESTIMATES})
         return other
 
+    @ON_GOOD_NUMBERS
     def of(self, places: Places, levels: Sequence[int], counts: Floats) -> tuple[Floats, Floats]:
         """Variances of the cells of a marginal: from errors of smaller sets and of blocks, and from its own cells.
 

@@ -37,7 +37,7 @@ from math import log, pi
 
 import numpy as np
 
-from sfumato.arrays import Codes, Flags, Floats
+from sfumato.arrays import ON_GOOD_NUMBERS, Codes, Flags, Floats
 from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
@@ -384,6 +384,7 @@ class _Sizes:
         return np.asarray(-0.5 * (logs + squares[:, held] @ precisions.T), dtype=np.float64)
 
 
+@ON_GOOD_NUMBERS
 def posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Floats, Floats]:
     """Posterior weights (trust in the measured value) and variances of coefficients under scale-mixture tails.
 
@@ -405,7 +406,7 @@ def posterior(coefficients: Floats, spread: Floats, variance: float) -> tuple[Fl
     np.exp(likelihood, out=likelihood)
     shares = TAIL_SHARES.astype(np.float32)
     prior = np.float32(TAIL_TRUST) * shares
-    for _ in range(TAIL_ROUNDS):  # np.dot: `@` warns where OpenBLAS raises a flag on good numbers (numpy's issue 24067)
+    for _ in range(TAIL_ROUNDS):
         shares = shares * np.dot(likelihood, 1.0 / np.dot(shares, likelihood)) + prior
         shares = shares / shares.sum()
     likelihood *= shares[:, None]  # and with that the posterior of each tail

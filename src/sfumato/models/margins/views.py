@@ -28,7 +28,7 @@ from math import comb, prod, sqrt
 
 import numpy as np
 
-from sfumato.arrays import MOST_DENSE, Codes, Flags, Floats
+from sfumato.arrays import MOST_DENSE, ON_GOOD_NUMBERS, Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.models.base.mechanism import Foresight
@@ -510,7 +510,7 @@ class Search:
 
     def _reaching(self, sets: Flags) -> Floats:
         """Part of a view's precision that reaches a foretold set, (views, sets): the ratio of cells, 0 outside."""
-        held = np.dot(sets.astype(np.float32), self._inside.T.astype(np.float32)) >= self._inside.sum(axis=1) - 0.5
+        held = _holds(sets, self._inside)
         fewer = np.minimum(self._cells_of(self._inside) - self._cells_of(sets)[:, None], 0.0)
         return np.where(held, np.exp(fewer), 0.0)
 
@@ -592,7 +592,7 @@ class Search:
             return None
         reaching = self._reaching(views.sets)
         by_view = self._information(views.shares)[:, None] * reaching
-        gone = np.dot(new.astype(np.float32), views.sets.T.astype(np.float32)) >= views.sets.sum(axis=1) - 0.5
+        gone = _holds(new, views.sets)
         freed = gone @ views.shares
         allotted = np.where(freed > 0, freed, np.median(views.shares))
         scale = self.budget / (self.budget - freed + allotted)
@@ -625,3 +625,10 @@ class Search:
         new = new[(self._cells_of(new) <= np.log(MOST_CELLS)) & (number > 0) & (number <= MOST_ATTRIBUTES)]
         most = max(100, MOST_COMPARED // len(self.foretold.sets))
         return np.asarray(new[np.argsort(self._cells_of(new), kind="stable")[:most]], dtype=np.bool_)
+
+
+@ON_GOOD_NUMBERS
+def _holds(large: Flags, small: Flags) -> Flags:
+    """Whether each of some sets of attributes contains each of others, (large, small). Both: (sets, attributes)."""
+    within = np.dot(large.astype(np.float32), small.T.astype(np.float32))
+    return np.asarray(within >= small.sum(axis=1) - 0.5)
