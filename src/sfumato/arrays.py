@@ -20,10 +20,6 @@ Codes = NDArray[np.int64]  # places: of cells, of rows, of values on an axis
 Flags = NDArray[np.bool_]
 
 
-# For functions that multiply matrices in single precision: OpenBLAS reads beyond the ends of rows and so may raise the
-# flag of an invalid operation on good numbers (numpy's issue 24067).
-ON_GOOD_NUMBERS = np.errstate(invalid="ignore")
-
 MOST_DENSE = 2**25  # cells that are laid out in full; larger domains are published in the sparse form
 MOST_MEASURED = 2**27  # cells that are measured in full by strategies that are products over the attributes, of which a
 # file keeps the noisy answers alone: a gigabyte in memory

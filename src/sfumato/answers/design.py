@@ -1,8 +1,9 @@
 """Formula of a model ("income ~ age + C(region) + age:sex") to its family and the columns of its design matrix.
 
 The grammar is the common part of Wilkinson-Rogers formulas: names, `C(name)` for a number taken as a category, `a:b`
-for a product, `a*b` for `a + b + a:b`, and `- 1` or `+ 0` for a model without an intercept. Categories are coded by
-indicators of every value but the first (treatment coding), so coefficients are differences to that value.
+for a product, `a*b` for `a + b + a:b`, and `- 1` or `+ 0` for a model without an intercept. A name with signs in it is
+quoted: "hours-per-week", `hours-per-week` or Q("hours-per-week"). Categories are coded by indicators of every value but
+the first (treatment coding), so coefficients are differences to that value.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from sfumato.schema import Schema
 
 MOST_CHARACTERS = 2_000
 MOST_COLUMNS = 24  # of a design matrix: their products are worked out together
+_QUOTED = re.compile(r"""Q\(\s*(?:"([^"]+)"|'([^']+)')\s*\)|"([^"]+)"|`([^`]+)`""")
+_SIGNS = "()+-~*:"
+_HIDDEN = str.maketrans(_SIGNS, "\ue000\ue001\ue002\ue003\ue004\ue005\ue006")  # of quoted names, while signs are read
+_SHOWN = {hidden: chr(sign) for sign, hidden in _HIDDEN.items()}
 _TERM = re.compile(r"\s*(?:C\(\s*(?P<coded>[^()]+?)\s*\)|(?P<plain>[^()+\-~*:]+?))\s*")
 WRITE = "write a formula such as 'income ~ age + C(region) + age:sex'"
 
@@ -120,7 +125,8 @@ def read_formula(text: str, schema: Schema, family: str = "linear") -> Design:
         raise QueryError(f"a family is {', '.join(FAMILIES)}, not {family!r}")
     if len(text) > MOST_CHARACTERS:
         raise QueryError(f"a formula has at most {MOST_CHARACTERS:,} characters; {WRITE}")
-    left, parted, right = text.partition("~")
+    hidden = _QUOTED.sub(lambda found: next(filter(None, found.groups())).translate(_HIDDEN), text)
+    left, parted, right = hidden.partition("~")
     if not parted or "~" in right or not left.strip():
         raise QueryError(f"a formula has an outcome, ~ and predictors; {WRITE}")
     outcome = _known(left.strip(), schema)
@@ -130,7 +136,10 @@ def read_formula(text: str, schema: Schema, family: str = "linear") -> Design:
         if term.strip() in ("0", "1"):
             intercept = (sign == "-") == (term.strip() == "0")
         elif sign == "-":
-            raise QueryError(f"{term.strip()} is taken out of the formula; leave it out instead (- 1 alone is known)")
+            raise QueryError(
+                f"{_shown(term)} is taken out of the formula; leave it out instead (- 1 alone is known), and quote a "
+                'name that has signs in it: "hours-per-week"'
+            )
         else:
             terms += _products(term)
     if not right.strip() or not (terms or intercept):
@@ -166,7 +175,7 @@ def _products(text: str) -> Iterator[tuple[tuple[str, bool], ...]]:
     """Terms of `a`, `a:b` and `a*b`, each as (name, whether it is taken as a category)."""
     starred = [_names(part) for part in text.split("*")]
     if len(starred) > 2:
-        raise QueryError(f"{text.strip()}: products of three are too many; write the ones that are wanted as a:b")
+        raise QueryError(f"{_shown(text)}: products of three are too many; write the wanted ones as a:b")
     yield from starred
     if len(starred) == 2:
         yield (*starred[0], *starred[1])
@@ -177,16 +186,21 @@ def _names(text: str) -> tuple[tuple[str, bool], ...]:
     for part in text.split(":"):
         matched = _TERM.fullmatch(part)
         if matched is None:
-            raise QueryError(f"{part.strip() or 'an empty term'} cannot be read in a formula; {WRITE}")
-        result.append(((matched["coded"] or matched["plain"]).strip('`" '), matched["coded"] is not None))
+            raise QueryError(f"{_shown(part) or 'an empty term'} cannot be read in a formula; {WRITE}")
+        result.append(((matched["coded"] or matched["plain"]).strip(), matched["coded"] is not None))
     if len(result) > 2 or len({name for name, _ in result}) < len(result):
-        raise QueryError(f"{text.strip()}: a term is one column, or the product of two different ones")
+        raise QueryError(f"{_shown(text)}: a term is one column, or the product of two different ones")
     return tuple(result)
+
+
+def _shown(text: str) -> str:
+    """Part of a formula as it was written, but for quotes."""
+    return text.strip().translate(_SHOWN)
 
 
 def _known(name: str, schema: Schema) -> str:
     """Column of this name, capitals or not."""
-    name = name.strip('`" ')
+    name = _shown(name)
     known = [*schema.domain.names, *schema.measures]
     found = [one for one in known if one == name] or [one for one in known if one.lower() == name.lower()]
     if not found:

@@ -22,17 +22,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from math import hypot, inf, isfinite, isnan, nan, prod, sqrt
+from operator import itemgetter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.answers.design import Design, read_formula
-from sfumato.answers.evaluate import Evaluation, Sum
+from sfumato.answers.evaluate import Evaluation, Sum, View
 from sfumato.answers.fieller import Functional, Noises, Term, normal_terms, side_by_side
 from sfumato.answers.function_interval import Function, function_interval
-from sfumato.answers.question import ByStatistic, Groups, cell_weights, kinds_asked, total
+from sfumato.answers.question import ByStatistic, Groups, Kinds, cell_weights, kinds_asked, total
 from sfumato.answers.results import Estimate
+from sfumato.answers.scarce_groups import NONE, Scarce, in_words, kept_cells, scarce_values, without
 from sfumato.answers.spreads import times
 from sfumato.arrays import Floats
 from sfumato.domain import ValueSet
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 2**18  # of all columns of a model together
 ROUNDS = 50  # of Newton's method, in which a model settles or has no solution
+ROUNDING = 1e-10  # of a column's sum of squares: less than that left unexplained is nothing
 LONGEST = 4.0  # step of eta in a round, so that exponentials do not run away
 
 
@@ -83,8 +86,9 @@ class Regression:
             cells[known[given.lower()]] = value
         if missing := [name for name in self.design.attributes if name not in cells]:
             raise QueryError(f"a prediction needs a value of {' and '.join(missing)}")
-        at = np.ones(len(self.design.columns))
-        for place, column in enumerate(self.design.columns):
+        solved = self._solved
+        at = np.ones(len(solved.design.columns))
+        for place, column in enumerate(solved.design.columns):
             for factor in column.factors:
                 value = cells[factor.attribute]
                 if factor.value is None:
@@ -94,7 +98,10 @@ class Regression:
                 if str(value) not in map(str, labels):
                     raise QueryError(f"{value!r} is no value of {factor.attribute}")
                 at[place] *= str(labels[factor.value]) == str(value)
-        linear, family = self._solved.estimate(at), self.design.family
+        scarce = {name: {str(schema.domain[name].label(one)) for one in of} for name, of in solved.scarce.items()}
+        if any(str(cells[name]) in of for name, of in scarce.items()):
+            return solved.unknown
+        linear, family = solved.estimate(at), self.design.family
         if family.name == "linear":
             return linear
         value, low, high = (float(family.mean(np.array(one))) for one in (linear.value, linear.low, linear.high))
@@ -157,26 +164,60 @@ def regress(
             f"the columns of this model have more than {MOST_CELLS:,} combinations of values; take fewer columns, or "
             "coarser ones"
         )
-    sets = {one.union(rows.names) & {*kinds} for one in design.sets(schema)}
+    sets, fits = {one.union(rows.names) & {*kinds} for one in design.sets(schema)}, list[tuple[int, Regression]]()
+    for view, together in _views(content, kinds, sets, family):
+        if view.suppressed is not None:
+            raise QueryError(
+                "a release that holds only cells above a threshold has no regression; take another mechanism"
+            )
+        evaluation = Evaluation(view, Groups.of(select, schema.domain), confidence)
+        with np.errstate(all="ignore"):
+            solved = _solve(design, rows, evaluation, population, together, bool(fits))
+            estimates = dict(zip(design.names, solved.coefficients(design), strict=True))
+            of_rows = (Amount(rows, None, present=solved.present),)
+            counted = evaluation.evaluate(Column("n", of_rows, scale=schema.count_step))[0]
+        still_open = solved.still_open
+        found = design, estimates, counted, solved.r_squared, confidence, population, tuple(solved.notes()), solved
+        fits.append((still_open, Regression(*found)))
+        if not still_open:
+            break
+    return min(fits, key=itemgetter(0))[1]
+
+
+def _views(content: Viewed, kinds: Kinds, sets: set[frozenset[str]], family: str) -> Iterator[tuple[View, bool]]:
+    """Cells to fit a model on, and whether they serve sums over all columns jointly.
+
+    As they were measured, and for least squares as the release's model has them, if noise leaves coefficients open.
+    """
+    measured = None
     try:
-        view, together = content.measured_view(kinds, sets), frozenset(kinds) in sets
+        measured = content.measured_view(kinds, sets)
     except QueryError as refusal:
         if family != "linear":
             raise QueryError(
                 f"a {family} model needs its columns measured together, by cells, residual or a workload: {refusal}"
             ) from None
-        view, together = content.view(kinds), True
-    evaluation = Evaluation(view, Groups.of(select, schema.domain), confidence)
-    if evaluation.view.suppressed is not None:
-        raise QueryError("a release that holds only cells above a threshold has no regression; take another mechanism")
-    with np.errstate(all="ignore"):
-        solved = _Solved(design, rows, evaluation, population, together)
-        estimates = dict(zip(design.names, map(solved.estimate, np.eye(len(design.columns))), strict=True))
-        of_rows = (Amount(rows, None, present=solved.present),)
-        counted = evaluation.evaluate(Column("n", of_rows, scale=schema.count_step))[0]
-    return Regression(
-        design, estimates, counted, solved.r_squared, confidence, population, tuple(solved.notes()), solved
-    )
+    if measured is not None:
+        yield measured, frozenset(kinds) in sets
+    if family == "linear" and ((view := content.view(kinds)).estimated or measured is None):
+        yield view, True
+
+
+def _solve(
+    design: Design, rows: Predicate, evaluation: Evaluation, population: bool, together: bool, instead: bool
+) -> _Solved:
+    """Solution of a design; without the rows of values that have too few of them, if these leave coefficients open."""
+    given = rows, evaluation, population, together, instead
+    try:
+        solved = _Solved(design, *given)
+    except QueryError:
+        if not (scarce := scarce_values(design, _counts(design, rows, evaluation), evaluation)):
+            raise
+    else:
+        scarce = scarce_values(design, solved.counts, evaluation) if solved.still_open else {}
+        if not scarce:
+            return solved
+    return _Solved(without(design, scarce)[0], *given, scarce)
 
 
 def _rows(design: Design, where: str | None, schema: Any) -> Predicate:
@@ -194,16 +235,25 @@ class _Solved:
     """Sums of squares and products of a design, their noise, and functions of the solution.
 
     together: whether cells serve sums over all columns jointly; otherwise only sums over two columns are right.
+    instead: whether these cells stand in for the measured ones, the noise of which leaves coefficients open. scarce:
+    values whose rows are left out.
     """
 
     def __init__(
-        self, design: Design, rows: Predicate, evaluation: Evaluation, population: bool, together: bool
+        self,
+        design: Design,
+        rows: Predicate,
+        evaluation: Evaluation,
+        population: bool,
+        together: bool,
+        instead: bool,
+        scarce: Scarce = NONE,
     ) -> None:
         self.design, self.evaluation, self.population, self.together = design, evaluation, population, together
+        self.instead, self.scarce = instead, scarce
         schema, cells = evaluation.view.schema, evaluation.view.cells
-        measure = None if design.outcome in schema.domain else schema.measures[design.outcome]
-        self.present = design.outcome if measure is not None and measure.missing == "keep" else None
-        self.counts = cell_weights(Amount(rows, None, present=self.present), schema, cells.codes, cells.size)
+        self.present, kept = _present(design, schema), kept_cells(scarce, evaluation)
+        self.counts = _by(_counts(design, rows, evaluation), kept)
         columns = [
             prod(
                 (one.along(schema.domain)[cells.codes[one.attribute]] for one in column.factors),
@@ -213,7 +263,8 @@ class _Solved:
         ]
         self.scale = np.array([max(float(np.abs(column).max(initial=0.0)), 1e-300) for column in columns])
         self.scaled = np.stack(columns, axis=1) / self.scale  # (cells, columns)
-        self.outcome, self.y = self._outcome(rows)
+        outcome, self.y = self._outcome(rows)
+        self.outcome = _by(outcome, kept)
         self.upper = np.triu_indices(len(columns))
         self.eta = self._settled()
         weights = [*self._weights(self.eta), *([] if self.y is None else [_by(self.counts, self.y * self.y)])]
@@ -306,11 +357,14 @@ class _Solved:
         unit = np.eye(len(self.scale))[column]
 
         def function(sums: Floats) -> tuple[float, Floats]:
+            gram = self.normal(sums)[0]
             try:
-                along = np.linalg.solve(self.normal(sums)[0], unit)
+                along = np.linalg.solve(gram, unit)
             except np.linalg.LinAlgError:
                 return 0.0, np.zeros(len(sums))
             value = 1.0 / along[column]
+            if value <= ROUNDING * gram[column, column]:
+                return 0.0, np.zeros(len(sums))
             gradient = np.zeros(len(sums))
             products = along[first] * along[second] * np.where(first == second, 1.0, 2.0)
             gradient[: len(first)] = value**2 * products
@@ -318,18 +372,37 @@ class _Solved:
 
         return function
 
+    @property
+    def unknown(self) -> Estimate:
+        """Estimate of what nothing is known of."""
+        return Estimate(nan, nan, -inf, inf, self.evaluation.confidence, nan, nan)
+
+    @cached_property
+    def own(self) -> list[Estimate]:
+        """Coefficients of its own columns."""
+        return [self.estimate(unit) for unit in np.eye(len(self.design.columns))]
+
+    def coefficients(self, design: Design) -> list[Estimate]:
+        """Coefficients of a design; those of which too few rows tell are open."""
+        places = without(design, self.scarce)[1]
+        return [self.own[places[one]] if one in places else self.unknown for one in range(len(design.columns))]
+
+    @property
+    def still_open(self) -> int:
+        """Number of its coefficients without an interval."""
+        return sum(not (isfinite(one.low) and isfinite(one.high)) for one in self.own)
+
     def estimate(self, at: Floats) -> Estimate:
         """Estimate of a weighted sum of coefficients. at: (columns,)."""
         confidence = self.evaluation.confidence
         scaled = at / self.scale
-        unknown = Estimate(nan, nan, -inf, inf, confidence, nan, nan)
         if self.terms is None:
-            return unknown
+            return self.unknown
         function = self.combination(scaled)
         divisors = [self.unexplained(place) for place in np.flatnonzero(at).tolist()]
         interval = function_interval(function, divisors, self.sums, self.noises, confidence)
         if interval is None or not np.isfinite(interval.value):
-            return unknown
+            return self.unknown
         wider = self._inside_bins(at)
         model = hypot(interval.model, wider / sqrt(3.0))
         ends = interval.low - wider, interval.high + wider
@@ -406,14 +479,29 @@ class _Solved:
         used += [name for name in [self.design.outcome] if name in domain and domain[name].kind != "boolean"]
         binned = [name for name in dict.fromkeys(used) if (domain[name].amounts[2] > domain[name].amounts[0]).any()]
         if self.terms is not None and any(term.model for term in self.terms):
+            why = "noise hides these slopes in what was" if self.instead else "not all that these slopes need was"
             yield (
-                "not all that these slopes need was measured: they rest on the release's model, which takes weak "
-                "dependence for none, so that intervals may hold less often; --workload measures columns together"
+                f"{why} measured: they rest on the release's model, which takes weak dependence for none, so that "
+                "intervals may hold less often; --workload measures columns together"
             )
+        if self.scarce:
+            yield in_words(self.scarce, self.evaluation)
         if binned:
             yield f"{' and '.join(binned)}: rows are taken at the middle of their bin"
         if not self.population:
             yield "intervals are about this table; population=True adds the error of sampling"
+
+
+def _present(design: Design, schema: Any) -> str | None:
+    """Measure that rows must have a value of to be counted."""
+    measure = None if design.outcome in schema.domain else schema.measures[design.outcome]
+    return design.outcome if measure is not None and measure.missing == "keep" else None
+
+
+def _counts(design: Design, rows: Predicate, evaluation: Evaluation) -> ByStatistic:
+    """Weights of the count of the rows of a design."""
+    schema, cells = evaluation.view.schema, evaluation.view.cells
+    return cell_weights(Amount(rows, None, present=_present(design, schema)), schema, cells.codes, cells.size)
 
 
 def _by(weights: ByStatistic, factor: Floats) -> ByStatistic:

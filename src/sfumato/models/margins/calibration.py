@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import ON_GOOD_NUMBERS, Codes, Floats, Whole
+from sfumato.arrays import Codes, Floats, Whole
 from sfumato.domain import Axis
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
@@ -55,7 +55,17 @@ from sfumato.models.margins.scales import (
     levels_of,
     of_three,
 )
-from sfumato.models.margins.table import WIDER, Places, Table, along, along_all, spread_out, sum_kinds, sum_out
+from sfumato.models.margins.table import (
+    ON_GOOD_NUMBERS,
+    WIDER,
+    Places,
+    Table,
+    along,
+    along_all,
+    spread_out,
+    sum_kinds,
+    sum_out,
+)
 from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 

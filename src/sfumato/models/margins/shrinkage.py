@@ -37,11 +37,12 @@ from math import log, pi
 
 import numpy as np
 
-from sfumato.arrays import ON_GOOD_NUMBERS, Codes, Flags, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.models.margins.joining import LENGTHS, join_counts
 from sfumato.models.margins.table import (
+    ON_GOOD_NUMBERS,
     Noisy,
     Places,
     Table,

@@ -43,6 +43,9 @@ from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.structural import Function, Structure
 from sfumato.frozen import dataclass
 
+# For functions that multiply matrices in single precision: OpenBLAS reads beyond the ends of rows and so may raise the
+# flag of an invalid operation on good numbers (numpy's issue 24067).
+ON_GOOD_NUMBERS = np.errstate(invalid="ignore")
 WIDER = 1.1  # times the measured size, as errors have longer tails than the normal ones they are taken for
 Places = tuple[int, ...]  # of axes in their domain, rising
 Noisy = tuple[Floats, float]  # numbers along some axes, and the variance of the noise on each

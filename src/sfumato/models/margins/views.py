@@ -28,12 +28,12 @@ from math import comb, prod, sqrt
 
 import numpy as np
 
-from sfumato.arrays import MOST_DENSE, ON_GOOD_NUMBERS, Codes, Flags, Floats
+from sfumato.arrays import MOST_DENSE, Codes, Flags, Floats
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
 from sfumato.models.base.mechanism import Foresight
 from sfumato.models.calibration.model_error import OF_NORMAL
-from sfumato.models.margins.table import Places, independent
+from sfumato.models.margins.table import ON_GOOD_NUMBERS, Places, independent
 from sfumato.queries import Kron, Queries, Stack, Total, Workload
 from sfumato.queries.workload import NAMED, default_workload, sets_of
 from sfumato.schema import Schema

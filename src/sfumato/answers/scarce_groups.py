@@ -1,0 +1,101 @@
+"""Values of a category with too few rows for a coefficient: their rows are left out of a regression.
+
+Within the noise such a value may have no rows, while sums of products over its rows are not zero. So its own
+coefficient is open, and with it all others of columns that vary inside it: there is nothing that it could not explain.
+Without its rows the others are what they are. They move by about the share that these rows have in the table, times how
+different they are, which is less than the noise if their number is not known to be above zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sfumato.answers.design import Design, DesignColumn
+from sfumato.answers.evaluate import Evaluation, Sum
+from sfumato.answers.fieller import Functional
+from sfumato.answers.function_interval import Function, function_interval
+from sfumato.answers.question import ByStatistic
+from sfumato.answers.spreads import times
+from sfumato.arrays import Floats
+
+Scarce = Mapping[str, frozenset[int]]  # values by attribute
+NONE: Scarce = {}
+MOST_NAMED = 3  # in a note
+
+
+def scarce_values(design: Design, counts: ByStatistic, evaluation: Evaluation) -> dict[str, frozenset[int]]:
+    """Values of the categories of a design whose counts may be zero. counts: weights of the count of all rows."""
+    view, every = evaluation.view, list[tuple[str, int]]()
+    coded = (one.attribute for column in design.columns for one in column.factors if one.value is not None)
+    for name in dict.fromkeys(coded):
+        every += [(name, value) for value in range(view.schema.domain[name].places)]
+    if not every:
+        return {}
+    split = [{of: times(one, view.cells.codes[name] == value) for of, one in counts.items()} for name, value in every]
+    sums = [Sum(weights, {}, {}, np.zeros(1)) for weights in split]
+    terms = evaluation.terms(sums)[0]
+    if terms is None:
+        return {}
+    held = [Functional(*(float(part[0]) for part in evaluation.values_of(one))) for one in sums]
+    found: dict[str, set[int]] = {}
+    for place, (name, value) in enumerate(every):
+        unit = np.eye(len(every))[place]
+        interval = function_interval(_linear(unit), (), held, terms, evaluation.confidence)
+        if interval is None or interval.low <= 0.0:
+            found.setdefault(name, set()).add(value)
+    return {name: frozenset(values) for name, values in found.items()}
+
+
+def kept_cells(scarce: Scarce, evaluation: Evaluation) -> Floats:
+    """1 for cells without scarce values, 0 for others, (cells,)."""
+    cells = evaluation.view.cells
+    kept = np.ones(cells.size)
+    for name, values in scarce.items():
+        kept *= ~np.isin(cells.codes[name], [*values])
+    return kept
+
+
+def without(design: Design, scarce: Scarce) -> tuple[Design, dict[int, int]]:
+    """Design without columns of scarce values, and the place in it of every column that means the same there.
+
+    Coefficients of a category are differences to its first value; if that is scarce, to the first that is not, which
+    none of the asked ones are. Those of other columns mean the same unless they are multiplied with the category.
+    """
+    gone, moved = set[tuple[str, int]](), set[str]()
+    for name, values in scarce.items():
+        gone |= {(name, value) for value in values}
+        if 0 in values:
+            moved.add(name)
+            coded = {value for column in design.columns for one, value in _marks(column) if one == name}
+            gone.add((name, min(coded - values, default=0)))
+    left = [column for column in design.columns if not gone & _marks(column)]
+    crossed = {column.factors for column in design.columns if moved & _attributes(column)}
+    others = {tuple(one for one in factors if one.attribute not in moved) for factors in crossed}
+    same = [column for column in left if column.factors not in crossed | others]
+    return replace(design, columns=tuple(left)), {design.columns.index(one): left.index(one) for one in same}
+
+
+def in_words(scarce: Scarce, evaluation: Evaluation) -> str:
+    """Note on the values whose rows are left out."""
+    domain = evaluation.view.schema.domain
+    named = [f"{name} = {domain[name].label(value)}" for name, values in scarce.items() for value in sorted(values)]
+    more = f" and {len(named) - MOST_NAMED} more values" if len(named) > MOST_NAMED else ""
+    return (
+        f"{', '.join(named[:MOST_NAMED])}{more}: too few rows to tell from none. Coefficients of these are open, and "
+        "their rows are left out of the others"
+    )
+
+
+def _linear(weights: Floats) -> Function:
+    return lambda sums: (float(weights @ sums), weights)
+
+
+def _marks(column: DesignColumn) -> set[tuple[str, int]]:
+    return {(one.attribute, one.value) for one in column.factors if one.value is not None}
+
+
+def _attributes(column: DesignColumn) -> set[str]:
+    return {name for name, _ in _marks(column)}
