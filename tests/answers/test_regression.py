@@ -326,11 +326,14 @@ def test_a_first_value_of_too_few_rows_leaves_differences_to_it_open():
     fit = release.regress("y ~ x + group")
     assert [name for name, one in fit.estimates.items() if np.isfinite(one.high)] == ["x"]
     assert np.isfinite(fit.predict(x=3, group="b").high) and fit.predict(x=3, group="a").high == np.inf
+    fit = release.regress("y ~ x:group")  # slopes of the groups from one point: no differences
+    known = [name for name, one in fit.estimates.items() if np.isfinite(one.high)]
+    assert known == ["Intercept", "x:group[T.b]", "x:group[T.c]", "x:group[T.d]"]
 
 
 @pytest.mark.full
 def test_slopes_beside_values_of_few_rows_hold():
-    """40 releases at 95 %: the chance of fewer than 28 hits of a slope is 4e-8 (binomial); half of them would be seen."""
+    """40 releases at 95 %: fewer than 28 hits of a slope have a chance of 4e-8 (binomial); half of them are seen."""
     held = np.zeros(4)
     for seed in range(40):
         truth, release = rare(seed + 1, [0.5, 0.3, 0.19, 0.005, 0.005])

@@ -23,11 +23,12 @@ from sfumato.arrays import Floats
 
 Scarce = Mapping[str, frozenset[int]]  # values by attribute
 NONE: Scarce = {}
+CLEAR = 2.0  # times the half-width of its interval: a count above that is no zero, nor are sums of squares of its rows
 MOST_NAMED = 3  # in a note
 
 
 def scarce_values(design: Design, counts: ByStatistic, evaluation: Evaluation) -> dict[str, frozenset[int]]:
-    """Values of the categories of a design whose counts may be zero. counts: weights of the count of all rows."""
+    """Values of the categories of a design whose counts are not clearly above zero. counts: weights of that of all."""
     view, every = evaluation.view, list[tuple[str, int]]()
     coded = (one.attribute for column in design.columns for one in column.factors if one.value is not None)
     for name in dict.fromkeys(coded):
@@ -44,7 +45,7 @@ def scarce_values(design: Design, counts: ByStatistic, evaluation: Evaluation) -
     for place, (name, value) in enumerate(every):
         unit = np.eye(len(every))[place]
         interval = function_interval(_linear(unit), (), held, terms, evaluation.confidence)
-        if interval is None or interval.low <= 0.0:
+        if interval is None or interval.value <= CLEAR * (interval.value - interval.low):
             found.setdefault(name, set()).add(value)
     return {name: frozenset(values) for name, values in found.items()}
 
@@ -61,21 +62,26 @@ def kept_cells(scarce: Scarce, evaluation: Evaluation) -> Floats:
 def without(design: Design, scarce: Scarce) -> tuple[Design, dict[int, int]]:
     """Design without columns of scarce values, and the place in it of every column that means the same there.
 
-    Coefficients of a category are differences to its first value; if that is scarce, to the first that is not, which
-    none of the asked ones are. Those of other columns mean the same unless they are multiplied with the category.
+    Where a column is there without a category and times its values, coefficients are differences to the first value. If
+    that is scarce, they become differences to the first that is not, which none of the asked ones are.
     """
-    gone, moved = set[tuple[str, int]](), set[str]()
-    for name, values in scarce.items():
-        gone |= {(name, value) for value in values}
-        if 0 in values:
-            moved.add(name)
-            coded = {value for column in design.columns for one, value in _marks(column) if one == name}
-            gone.add((name, min(coded - values, default=0)))
-    left = [column for column in design.columns if not gone & _marks(column)]
-    crossed = {column.factors for column in design.columns if moved & _attributes(column)}
-    others = {tuple(one for one in factors if one.attribute not in moved) for factors in crossed}
-    same = [column for column in left if column.factors not in crossed | others]
-    return replace(design, columns=tuple(left)), {design.columns.index(one): left.index(one) for one in same}
+    gone = {
+        column for column in design.columns if any(one.value in scarce.get(one.attribute, ()) for one in column.factors)
+    }
+    known, differ = {column.factors: column for column in design.columns}, set[DesignColumn]()
+    for name in (name for name, values in scarce.items() if 0 in values):
+        coded = {one.value for column in design.columns for one in column.factors if one.attribute == name}
+        first = min((value for value in coded if value is not None and value not in scarce[name]), default=0)
+        for column in design.columns:
+            rest = tuple(one for one in column.factors if one.attribute != name)
+            if len(rest) == len(column.factors) or rest not in known:
+                continue
+            differ |= {column, known[rest]}
+            if any(one.attribute == name and one.value == first for one in column.factors):
+                gone.add(column)
+    left = [column for column in design.columns if column not in gone]
+    places = {design.columns.index(one): place for place, one in enumerate(left) if one not in differ}
+    return replace(design, columns=tuple(left)), places
 
 
 def in_words(scarce: Scarce, evaluation: Evaluation) -> str:
@@ -91,11 +97,3 @@ def in_words(scarce: Scarce, evaluation: Evaluation) -> str:
 
 def _linear(weights: Floats) -> Function:
     return lambda sums: (float(weights @ sums), weights)
-
-
-def _marks(column: DesignColumn) -> set[tuple[str, int]]:
-    return {(one.attribute, one.value) for one in column.factors if one.value is not None}
-
-
-def _attributes(column: DesignColumn) -> set[str]:
-    return {name for name, _ in _marks(column)}
