@@ -279,6 +279,11 @@ def test_names_with_signs_in_them_are_quoted(tmp_path):
     fit = release.regress('"income (k)" ~ `age-at-visit`*Q("a*b:c")')
     assert [*fit.estimates] == ["Intercept", "age-at-visit", "a*b:c[T.M]", "age-at-visit:a*b:c[T.M]"]
     assert fit.design.formula in str(fit) and '"income (k)"' in fit.design.formula
+    assert [*release.regress('"income (k)" ~ "a*b:c" - 1').estimates] == ["a*b:c[T.M]"]
+    with pytest.raises(QueryError, match="no column '1'"):
+        release.regress('"income (k)" ~ "1"')  # a quoted number is a name, and no intercept
+    with pytest.raises(QueryError, match="two different ones"):
+        release.regress('"income (k)" ~ "a*b:c":`a*b:c`')
     with pytest.raises(QueryError, match="quote a name that has signs in it"):
         release.regress('"income (k)" ~ age-at-visit')
     with pytest.raises(QueryError, match=r"no column 'income-k'"):
@@ -329,6 +334,13 @@ def test_a_first_value_of_too_few_rows_leaves_differences_to_it_open():
     fit = release.regress("y ~ x:group")  # slopes of the groups from one point: no differences
     known = [name for name, one in fit.estimates.items() if np.isfinite(one.high)]
     assert known == ["Intercept", "x:group[T.b]", "x:group[T.c]", "x:group[T.d]"]
+
+
+def test_many_rows_are_not_left_out():
+    """Values that noise hides, with a tenth of the rows together: without these the slope were that of other rows."""
+    fit = rare(1, [0.5, 0.4, 0.04, 0.03, 0.03], Fraction(1, 10))[1].regress("y ~ x + group")
+    assert fit.estimates["x"].high == np.inf
+    assert not any("left out" in note for note in fit.notes)
 
 
 @pytest.mark.full

@@ -25,7 +25,8 @@ MOST_COLUMNS = 24  # of a design matrix: their products are worked out together
 _QUOTED = re.compile(r"""Q\(\s*(?:"([^"]+)"|'([^']+)')\s*\)|"([^"]+)"|`([^`]+)`""")
 _SIGNS = "()+-~*:"
 _HIDDEN = str.maketrans(_SIGNS, "\ue000\ue001\ue002\ue003\ue004\ue005\ue006")  # of quoted names, while signs are read
-_SHOWN = {hidden: chr(sign) for sign, hidden in _HIDDEN.items()}
+_QUOTE = "\ue007"  # before such a name, so that a column named 1 is no intercept
+_SHOWN: dict[int, str | None] = {hidden: chr(sign) for sign, hidden in _HIDDEN.items()} | {ord(_QUOTE): None}
 _TERM = re.compile(r"\s*(?:C\(\s*(?P<coded>[^()]+?)\s*\)|(?P<plain>[^()+\-~*:]+?))\s*")
 WRITE = "write a formula such as 'income ~ age + C(region) + age:sex'"
 
@@ -125,7 +126,7 @@ def read_formula(text: str, schema: Schema, family: str = "linear") -> Design:
         raise QueryError(f"a family is {', '.join(FAMILIES)}, not {family!r}")
     if len(text) > MOST_CHARACTERS:
         raise QueryError(f"a formula has at most {MOST_CHARACTERS:,} characters; {WRITE}")
-    hidden = _QUOTED.sub(lambda found: next(filter(None, found.groups())).translate(_HIDDEN), text)
+    hidden = _QUOTED.sub(lambda found: _QUOTE + next(filter(None, found.groups())).translate(_HIDDEN), text)
     left, parted, right = hidden.partition("~")
     if not parted or "~" in right or not left.strip():
         raise QueryError(f"a formula has an outcome, ~ and predictors; {WRITE}")
@@ -187,7 +188,7 @@ def _names(text: str) -> tuple[tuple[str, bool], ...]:
         matched = _TERM.fullmatch(part)
         if matched is None:
             raise QueryError(f"{_shown(part) or 'an empty term'} cannot be read in a formula; {WRITE}")
-        result.append(((matched["coded"] or matched["plain"]).strip(), matched["coded"] is not None))
+        result.append((_shown(matched["coded"] or matched["plain"]), matched["coded"] is not None))
     if len(result) > 2 or len({name for name, _ in result}) < len(result):
         raise QueryError(f"{_shown(text)}: a term is one column, or the product of two different ones")
     return tuple(result)
@@ -195,7 +196,7 @@ def _names(text: str) -> tuple[tuple[str, bool], ...]:
 
 def _shown(text: str) -> str:
     """Part of a formula as it was written, but for quotes."""
-    return text.strip().translate(_SHOWN)
+    return text.translate(_SHOWN).strip()
 
 
 def _known(name: str, schema: Schema) -> str:

@@ -3,19 +3,19 @@
 Within the noise such a value may have no rows, while sums of products over its rows are not zero. So its own
 coefficient is open, and with it all others of columns that vary inside it: there is nothing that it could not explain.
 Without its rows the others are what they are. They move by about the share that these rows have in the table, times how
-different they are, which is less than the noise if their number is not known to be above zero.
+different they are. So nothing is left out if that share may be large: then coefficients stay open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sfumato.answers.design import Design, DesignColumn
 from sfumato.answers.evaluate import Evaluation, Sum
-from sfumato.answers.fieller import Functional
+from sfumato.answers.fieller import Functional, Interval
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.question import ByStatistic
 from sfumato.answers.spreads import times
@@ -24,30 +24,39 @@ from sfumato.arrays import Floats
 Scarce = Mapping[str, frozenset[int]]  # values by attribute
 NONE: Scarce = {}
 CLEAR = 2.0  # times the half-width of its interval: a count above that is no zero, nor are sums of squares of its rows
+MOST_LEFT_OUT = 0.05  # of the rows, at the upper end of the interval of how many are left out
 MOST_NAMED = 3  # in a note
 
 
 def scarce_values(design: Design, counts: ByStatistic, evaluation: Evaluation) -> dict[str, frozenset[int]]:
-    """Values of the categories of a design whose counts are not clearly above zero. counts: weights of that of all."""
+    """Values of the categories of a design whose counts are not clearly above zero; none if they may hold many rows.
+
+    counts: weights of the count of all rows.
+    """
     view, every = evaluation.view, list[tuple[str, int]]()
     coded = (one.attribute for column in design.columns for one in column.factors if one.value is not None)
     for name in dict.fromkeys(coded):
         every += [(name, value) for value in range(view.schema.domain[name].places)]
     if not every:
         return {}
-    split = [{of: times(one, view.cells.codes[name] == value) for of, one in counts.items()} for name, value in every]
-    sums = [Sum(weights, {}, {}, np.zeros(1)) for weights in split]
-    terms = evaluation.terms(sums)[0]
-    if terms is None:
-        return {}
+    ones = np.ones(view.cells.size)
+    found: dict[str, frozenset[int]] = {}
+    parts = [(view.cells.codes[name] == value).astype(np.float64) for name, value in every]
+    for (name, value), count in zip(every, _intervals(parts, counts, evaluation), strict=True):
+        if count is None or count.value <= CLEAR * (count.value - count.low):
+            found[name] = found.get(name, frozenset()) | {value}
+    whole, out = _intervals([ones, ones - kept_cells(found, evaluation)], counts, evaluation)
+    return found if whole and out and out.high <= MOST_LEFT_OUT * whole.low else {}
+
+
+def _intervals(parts: Sequence[Floats], counts: ByStatistic, evaluation: Evaluation) -> list[Interval | None]:
+    """Intervals of the counts of rows in some cells. parts: 1 for these, 0 for others, (cells,)."""
+    sums = [Sum({of: times(one, part) for of, one in counts.items()}, {}, {}, np.zeros(1)) for part in parts]
     held = [Functional(*(float(part[0]) for part in evaluation.values_of(one))) for one in sums]
-    found: dict[str, set[int]] = {}
-    for place, (name, value) in enumerate(every):
-        unit = np.eye(len(every))[place]
-        interval = function_interval(_linear(unit), (), held, terms, evaluation.confidence)
-        if interval is None or interval.value <= CLEAR * (interval.value - interval.low):
-            found.setdefault(name, set()).add(value)
-    return {name: frozenset(values) for name, values in found.items()}
+    terms, units = evaluation.terms(sums)[0], np.eye(len(sums))
+    if terms is None:
+        return [None] * len(sums)
+    return [function_interval(_linear(unit), (), held, terms, evaluation.confidence) for unit in units]
 
 
 def kept_cells(scarce: Scarce, evaluation: Evaluation) -> Floats:
