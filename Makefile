@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Compiled modules are kept: tests start many processes, each of which would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-full test-engines golden layers lint bench bench-public review-pack site clean
+.PHONY: demo test test-full test-engines golden layers lint bench bench-public review-pack dist site clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/sfumato demo
@@ -55,6 +55,13 @@ $(VENV)-peers/.ready: benchmarks/peers.py $(VENV)/bin/python
 review-pack: $(VENV)/.engines-ready
 	$(BIN)/python benchmarks/review_pack.py --full $(if $(KEY),--key $(KEY))
 
+# What a package index gets: built, checked, and tried in an empty environment (.github/workflows/release.yml).
+dist: $(VENV)/.engines-ready
+	$(BIN)/python -m pytest -q tests/test_wheel.py
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
 site: $(VENV)/.engines-ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -76,4 +83,4 @@ $(VENV)/.engines-ready: pyproject.toml $(VENV)/bin/python
 	@touch $@ $(VENV)/.test-ready $(VENV)/.demo-ready
 
 clean:
-	rm -rf $(VENV) $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo site
+	rm -rf $(VENV) $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache sfumato-demo site dist
