@@ -20,7 +20,7 @@ shares equalise marginal gains; PriView (Qardaji, Yang, Li 2014) uses a covering
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import field
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -51,6 +51,7 @@ STANDS_OUT = 2.0  # times its noise, that an interaction must be for a search to
 MOST_TESTED = 240  # sets of three attributes
 MOST_IN_THREES = 20  # attributes, up to which all sets of three are foretold
 WHOLE = range(4, 7)  # attributes for which the whole table is
+FEW_CELLS = 2_048  # of the whole table, up to which it may be foretold to be measured alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,13 +271,32 @@ class Forecast:
         rows = USUAL_ROWS if schema.expected_rows is None else max(1, schema.expected_rows)
         sets, tilt = named_sets(schema, workload)
         rest, of_named = (1.0 - float(tilt)) * amount, float(tilt) * amount / max(1, len(sets))
-        return cls(schema.domain.shape, rows, rest / pairs, rest, budget.is_pure, sets, of_named)
+        return cls(schema.domain.shape, rows, rest / pairs, rest, budget.is_pure, sets, of_named).settled()
+
+    def settled(self) -> Forecast:
+        """Forecast by the whole table alone where `Search` would measure nothing else.
+
+        Elsewhere it finds views of several sizes, and the better of pairs and the whole table is taken, query by query.
+        """
+        if len(self.sizes) < 3 or prod(self.sizes) > FEW_CELLS:
+            return self
+        pairs, whole = replace(self, whole=0.0), replace(self, share=0.0)
+        return whole if whole.objective() < pairs.objective() else self
+
+    def objective(self) -> float:
+        """Weighted mean log of expected errors of tables by order, as in `Search`."""
+        axes = len(self.sizes)
+        orders = [order for order in (1, 2, 3) if order <= axes] + [axes] * (axes in WHOLE)
+        _, worth = _weights(axes, orders)
+        sets = ([*combinations(range(axes), order)] for order in orders)
+        means = [np.mean([prod(self.sizes[at] for at in each) * self.error(each, {}) for each in of]) for of in sets]
+        return float(np.log(means) @ worth)
 
     def noise(self, places: Sequence[int]) -> float:
         """Noise variance of a cell of one set of attributes, by the better of pairs and the whole table."""
         cells = prod(self.sizes[place] for place in places)
-        every = self._by_pairs(places), self._by_whole(cells), 1e-300
-        return 1.0 / (max(every) + self._by_named({*places}, cells))
+        every = max(self._by_pairs(places), self._by_whole(cells), 1e-300)
+        return 1.0 / (every + self._by_named({*places}, cells))
 
     def variance(self, places: Sequence[int]) -> float:
         """Posterior variance of a cell of one set of attributes, beyond that of smaller sets."""
