@@ -82,7 +82,7 @@ def test_twice_the_epsilon_is_tried_where_the_error_depends_on_the_data():
 
 def test_margins_have_one_forecast():
     """The figure that `auto` goes by is the one that a plan prints, over the workload and question by question."""
-    schema = with_pay(4, expected_rows=100_000)
+    schema = with_pay(8, expected_rows=100_000)
     plan = make_plan(schema, epsilon=1)
     (mine,) = plan.outlooks
     foretold = MECHANISMS["margins"].forecast.foretold(schema, Budget.pure(1))
@@ -95,6 +95,15 @@ def test_margins_have_one_forecast():
     )
     assert average == pytest.approx(foretold.of_sums["pay"] / 100_000) and total > 100_000 * average
     assert plan.choice.name == mine.mechanism == found.mechanism and plan.choice.expected == mine.overall
+
+
+def test_a_whole_table_that_margins_would_measure_alone_is_foretold_so():
+    """Few cells and many rows: all rows are then the sum of all noisy cells, and another mechanism is taken."""
+    schema = with_pay(4, expected_rows=100_000)
+    foretold = MECHANISMS["margins"].forecast.foretold(schema, Budget.pure(1))
+    of_a_cell = 2**0.5 / (0.75 * 0.85)  # three quarters are for counts, of which 85 % are for tables
+    assert foretold.by_kind["all rows"] == pytest.approx(81**0.5 * of_a_cell)
+    assert make_plan(schema, epsilon=1).choice.name != "margins"
 
 
 def test_a_workload_shows_the_statements_and_everything_else():
