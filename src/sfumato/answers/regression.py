@@ -28,13 +28,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.answers.design import Design, read_formula
+from sfumato.answers.design import NONE, Design, Scarce, in_words, kept_cells, read_formula, scarce_values, without
 from sfumato.answers.evaluate import Evaluation, Sum, View
 from sfumato.answers.fieller import Functional, Noises, Term, normal_terms, side_by_side
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.question import ByStatistic, Groups, Kinds, cell_weights, kinds_asked, total
 from sfumato.answers.results import Estimate
-from sfumato.answers.scarce_groups import NONE, Scarce, in_words, kept_cells, scarce_values, without
 from sfumato.answers.spreads import times
 from sfumato.arrays import Floats
 from sfumato.domain import ValueSet
