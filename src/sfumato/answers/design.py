@@ -25,7 +25,7 @@ from sfumato.answers.evaluate import Evaluation, Sum
 from sfumato.answers.fieller import Functional, Interval
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.question import ByStatistic
-from sfumato.answers.spreads import times
+from sfumato.answers.spreads import by_factor
 from sfumato.arrays import Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
@@ -268,7 +268,7 @@ def scarce_values(design: Design, counts: ByStatistic, evaluation: Evaluation) -
 
 def _intervals(parts: Sequence[Floats], counts: ByStatistic, evaluation: Evaluation) -> list[Interval | None]:
     """Intervals of the counts of rows in some cells. parts: 1 for these, 0 for others, (cells,)."""
-    sums = [Sum({of: times(one, part) for of, one in counts.items()}, {}, {}, np.zeros(1)) for part in parts]
+    sums = [Sum(by_factor(counts, part), {}, {}, np.zeros(1)) for part in parts]
     held = [Functional(*(float(part[0]) for part in evaluation.values_of(one))) for one in sums]
     terms, units = evaluation.terms(sums)[0], np.eye(len(sums))
     if terms is None:
