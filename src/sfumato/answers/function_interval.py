@@ -306,11 +306,11 @@ def _widths(weights: Floats, confidence: float) -> Floats:
 
 @lru_cache(maxsize=256)
 def _width_of_equal(number: int, confidence: float) -> float:
-    """Width of the sum of some normal errors with weight 1."""
+    """Half-width of the interval of an unweighted sum of so many normal errors."""
     return _width(np.ones(number), confidence)
 
 
 def _width(weights: Floats, confidence: float) -> float:
-    """Width of one sum of normal errors, (errors,)."""
+    """Half-width of the interval of one weighted sum of normal errors; weights: (errors,)."""
     every = np.ones(len(weights))
     return half_width_of(weights, _VARIANCE * every, _SIGMA_SQUARED * every, every, confidence)

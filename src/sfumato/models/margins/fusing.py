@@ -192,7 +192,7 @@ def _by_precision(listed: Iterable[tuple[Places, Noisy]]) -> list[tuple[Places, 
 
 
 def _in_rounds(contrasts: Sequence[Mapping[Places, Contrasts]]) -> list[dict[Places, Contrasts]]:
-    """Contrasts of all releases; those of the same blocks are averaged by precision, others come one after another."""
+    """Contrasts of all releases, in rounds of one for each pair; those of equal blocks are averaged by precision."""
     rounds: list[dict[Places, Contrasts]] = []
     by_blocks = dict[tuple[Places, int, bytes], Contrasts]()
     for each in contrasts:

@@ -98,7 +98,9 @@ class _Bound:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Tables chosen together, pooled, and their least-squares fits of the n_A by sizes of boxes."""
+    """Measurement round: pooled tables, and their least-squares fits of the counts n_A of boxes, by box size.
+
+    asked: attributes of the query."""
 
     asked: Places
     pools: Sequence[_Pool]
