@@ -168,7 +168,7 @@ def shares_of_mean(measured: Measurement) -> NDArray[np.float64]:
 
 
 def as_one(parts: Sequence[Measurement], queries: Queries) -> Measurement:
-    """Stack measurements of one statistic into one; queries: those of all parts, row after row."""
+    """Stack measurements of one statistic into one. queries: of all of them, stacked."""
     noises = tuple(dict.fromkeys(noise for part in parts for noise in part.noises))
     which = []
     for part in parts:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.answers.fieller import Functional, NormalErrors, linear_interval, ratio_interval
-from sfumato.answers.normal_intervals import linear_intervals, ratio_intervals
+from sfumato.answers.function_interval import linear_intervals, ratio_intervals
 
 GROUPS = 60
 

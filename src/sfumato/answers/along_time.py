@@ -120,7 +120,7 @@ def _in_grid_units(side: Sum) -> Sum:
 
 @dataclass(frozen=True, eq=False)
 class OfPart:
-    """Sums of a series restricted to one of its parts. groups: those that the part's cells are split by."""
+    """Sums of a series restricted to one of its parts. groups: GROUP BY within the part."""
 
     noises: AlongTime
     sides: Sequence[Sum]
@@ -129,7 +129,7 @@ class OfPart:
 
     @property
     def run(self) -> Run:
-        """Key of the run of parts that share noise with this one: same cells, same statistics."""
+        """Key of the run, the parts of the series that share noise with this one: same cells, same statistics."""
         return self.noises.trail.run, self.cells.size, tuple(self.noises.noises)
 
     def weights(self, of: str, kind: str) -> Floats:
@@ -156,7 +156,7 @@ class OfPart:
 
 
 class Joint:
-    """Covariances of sums over parts of one run, group by group."""
+    """Covariances of sums over parts of a series that share noise (a run), group by group."""
 
     def __init__(self, parts: Sequence[OfPart]) -> None:
         self.parts = parts
@@ -223,7 +223,7 @@ class Joint:
 
 
 def shared(parts: Sequence[OfPart]) -> dict[str, Floats]:
-    """Covariance K of the errors of one cell in several parts of a run, by statistic, in rows or steps."""
+    """Covariance K, (parts, parts), of a cell's errors in parts that share noise, by statistic, in rows or steps."""
     trails = np.zeros((len(parts), max(len(part.noises.trail.weights) for part in parts)))
     for row, part in zip(trails, parts, strict=True):
         row[: len(part.noises.trail.weights)] = part.noises.trail.weights
@@ -249,7 +249,7 @@ def quadratic(shares: Floats, weights: Floats, many: Floats) -> Floats:
 
 
 def ends_of_run(parts: Sequence[tuple[OfPart, WeightRange]], tail: float) -> Ends:
-    """Bounds of a sum over parts of one run: estimate plus or minus the quantile of the joint noise."""
+    """Bounds of a sum over parts that share noise: estimate plus or minus the quantile of the joint noise."""
     low, high = (
         {of: np.stack([getattr(mine, end)[of] for _, mine in parts]) for of in parts[0][1].low} for end in SIDES
     )
@@ -263,7 +263,7 @@ def ends_of_run(parts: Sequence[tuple[OfPart, WeightRange]], tail: float) -> End
 
 
 def _reach(parts: Sequence[OfPart], weights: Mapping[str, Floats], tail: float) -> float:
-    """Upper `tail` quantile of the error of a sum over parts of one run; weights: by statistic, (parts, cells)."""
+    """Upper `tail` quantile of a sum's error over parts that share noise. weights: (parts, cells), by statistic."""
     together, many = shared(parts), numbers(parts[0].cells)
     variance = sum(float(quadratic(together[of], each[..., None], many)[0, 0]) for of, each in weights.items())
     if variance <= 0.0:

@@ -22,9 +22,9 @@ import numpy as np
 from sfumato.answers.evaluate import Evaluation, Sum, Terms
 from sfumato.answers.fieller import Functional
 from sfumato.answers.function_interval import Dual, Function, function_interval
-from sfumato.answers.question import ByStatistic, cell_weights
+from sfumato.answers.question import cell_weights
 from sfumato.answers.results import Estimate
-from sfumato.answers.spreads import EVERY_ROW, times
+from sfumato.answers.spreads import EVERY_ROW, by_factor
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -105,19 +105,15 @@ def _moments(rule: Bivariate, at: Evaluation) -> _Moments:
     x, x_centre, x_grain = along(rule.by)
     if measure is None:
         y, y_centre, y_grain = along(rule.of)
-        amounts = _by(rows, y)
+        amounts = by_factor(rows, y)
     else:
         y, y_centre, y_grain = None, np.zeros(at.groups.number), 0.0
         amounts = cell_weights(Amount(rule.predicate, rule.of), schema, cells.codes, cells.size)
-    weights = [rows, _by(rows, x), amounts, _by(rows, x * x), _by(amounts, x)]
+    weights = [rows, by_factor(rows, x), amounts, by_factor(rows, x * x), by_factor(amounts, x)]
     if y is not None:
-        weights.append(_by(rows, y * y))
+        weights.append(by_factor(rows, y * y))
     sums = [Sum(split, {}, {}, np.zeros(at.groups.number)) for split in weights]
     return _Moments(sums, x_centre, y_centre, (x_grain, y_grain))
-
-
-def _by(weights: ByStatistic, factor: Floats) -> ByStatistic:
-    return {of: times(one, factor) for of, one in weights.items()}
 
 
 class _Centred:

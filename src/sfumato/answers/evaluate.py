@@ -361,7 +361,7 @@ class Evaluation:
         values = [self.values_of(side) for side in sides]
         every = self.terms(sides, column.kind)
         if isinstance(every, NormalErrors) and len(every) > 1:
-            from sfumato.answers.normal_intervals import linear_intervals, ratio_intervals
+            from sfumato.answers.function_interval import linear_intervals, ratio_intervals
 
             top, *bottom = ([part[self.groups.present] for part in side] for side in values)
             if bottom:

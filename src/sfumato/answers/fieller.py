@@ -396,7 +396,7 @@ class Intervals:
         return cls(value, noises, *ends, noises, np.zeros(len(value)))
 
     def replaced(self, groups: Codes, others: Sequence[Interval]) -> Intervals:
-        """Intervals with those of some groups in place of theirs."""
+        """Replace the intervals of some groups. groups: their indices; others: their new intervals."""
         columns = [getattr(self, field.name).copy() for field in fields(self)]
         for column, field in zip(columns, fields(self), strict=True):
             column[groups] = getattr(Intervals.of(others), field.name)

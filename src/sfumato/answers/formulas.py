@@ -260,7 +260,7 @@ class _Together:
         return work_out(self.formula, dual)
 
     def _parts(self, confidence: float) -> list[list[Estimate]]:
-        """Estimates of every part for all groups at one confidence, cached."""
+        """Estimates of each aggregate in the formula, for all groups, at one confidence; cached."""
         if confidence not in self._memory:
             at = replace(self.evaluation, confidence=confidence)
             self._memory[confidence] = [

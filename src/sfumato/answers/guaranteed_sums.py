@@ -112,9 +112,9 @@ def one_by_one(measured: Measurement) -> Find:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Partition of the cells into runs: the run of each cell, (cells,), and the noisy counts.
+    """Partition of the cells into classes (runs) with noisy counts: the class of each cell, (cells,), and the counts.
 
-    measured: counts of all runs; where several releases measured them, one set of counts after the other.
+    measured: counts of all classes; where several releases measured them, one set of counts after the other.
     """
 
     labels: Codes
@@ -125,13 +125,13 @@ class Runs:
         return self.measured.queries.columns
 
     def lowest(self, weights: Floats, tail: float) -> float:
-        """Lower bound of a weighted sum of all runs, (runs,), from the mean of their counts."""
+        """Lower bound of a weighted sum of the classes' mean counts over releases. weights: (runs,)."""
         shared = (shares_of_mean(self.measured) * weights).reshape(-1)
         return lowest(self.measured, np.arange(len(shared)), shared, tail)
 
 
 def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
-    """Bounds tightened by counts of runs, where weights are constant on each run. others: bounds otherwise."""
+    """Bounds from a coarse partition's counts where weights are constant on its classes. others: bounds otherwise."""
     if not counted:
         return others
     fewest = sorted(counted, key=lambda runs: runs.number)
@@ -149,7 +149,7 @@ def with_counts_along(counted: Sequence[Runs], others: Find) -> Find:
 
 
 def _alike(weights: Floats, runs: Runs) -> Floats | None:
-    """Weight of each run, (runs,); None where the weights within a run differ."""
+    """Weight of each class, (runs,); None where the weights within a class differ."""
     by_run = np.empty(runs.number)
     by_run[runs.labels] = weights
     return by_run if np.array_equal(by_run[runs.labels], weights) else None

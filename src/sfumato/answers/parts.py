@@ -57,7 +57,7 @@ class PartView:
 
     @property
     def values(self) -> dict[str, Floats]:
-        """Estimate of each cell by statistic, in the steps of the series."""
+        """Estimate of each cell by statistic, in the series' steps of its measures."""
         own = self.cells.values
         return {
             of: np.asarray(sum(factor * own[part] for part, factor in self.units[of].items()))
@@ -120,7 +120,7 @@ def cells_of_parts(parts: Sequence[PartView], along: str, names: Sequence[str]) 
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Errors of sums over one part, by its own groups; cached, as running totals repeat them."""
+    """Errors of sums over one part of a series, by group within it; cached, as running totals repeat them."""
 
     part: PartView
     sides: Sequence[Sum]
@@ -232,7 +232,7 @@ class NoiseOfParts(NoiseSource):
         return _Distinct()
 
     def _shares(self, part: PartView, sides: Sequence[Sum], groups: Groups) -> list[_Share]:
-        """Error contributions of one part: to groups of its own period, and to all by sums over the whole table."""
+        """Error contributions of one part: to groups of its period, and to every group's sums over the whole table."""
         mine = [part.side(side) for side in sides]
         inside, at = self._inside(part, groups)
         shares = []
@@ -316,7 +316,7 @@ class NoiseOfParts(NoiseSource):
 
 
 class _Joined:
-    """Noise terms by part; parts whose noises are correlated (along_time.py) are merged into one."""
+    """Noise terms by part of a series; parts with correlated noise (along_time.py) are merged."""
 
     def __init__(self, shares: Sequence[_Share]) -> None:
         self.shares, self.places = shares, dict[int, tuple[Joint, int]]()
@@ -334,11 +334,11 @@ class _Joined:
 
     @property
     def one_run(self) -> bool:
-        """Whether all shares are of parts that share noises, split by the same groups."""
+        """Whether all contributions are of parts that share noise, with the same groups."""
         return len({id(joint) for joint, _ in self.places.values()}) == 1 and len(self.places) == len(self.shares)
 
     def of_group(self, members: Sequence[tuple[int, int]]) -> list[tuple[Terms, int, int]]:
-        """Noise terms of the shares of a group, with the share that each comes from and the group's index there."""
+        """Noise terms of a group: of each contribution, with its index and the group's index within it."""
         result: list[tuple[Terms, int, int]] = []
         by_run: dict[int, list[tuple[int, int]]] = {}
         for number, index in members:
@@ -353,7 +353,7 @@ class _Joined:
         return result
 
     def _group(self, number: int, index: int) -> int:
-        """Number of a group in its part. number: of the share; index: of the group within the share."""
+        """Index of a group in its part. number: of the contribution; index: of the group in the contribution."""
         share = self.shares[number]
         return int(share.errors.groups.present[0 if share.everywhere else index])
 

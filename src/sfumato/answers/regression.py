@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.answers.design import Design, read_formula
+from sfumato.answers.design import NONE, Design, Scarce, in_words, kept_cells, read_formula, scarce_values, without
 from sfumato.answers.evaluate import Evaluation, Sum, View
 from sfumato.answers.fieller import Functional, Noises, Term, normal_terms, side_by_side
 from sfumato.answers.function_interval import Function, function_interval
 from sfumato.answers.question import ByStatistic, Groups, Kinds, cell_weights, kinds_asked, total
 from sfumato.answers.results import Estimate
-from sfumato.answers.scarce_groups import NONE, Scarce, in_words, kept_cells, scarce_values, without
-from sfumato.answers.spreads import times
+from sfumato.answers.spreads import by_factor
 from sfumato.arrays import Floats
 from sfumato.domain import ValueSet
 from sfumato.domain.predicates import Predicate
@@ -253,7 +252,7 @@ class _Solved:
         self.instead, self.scarce = instead, scarce
         schema, cells = evaluation.view.schema, evaluation.view.cells
         self.present, kept = _present(design, schema), kept_cells(scarce, evaluation)
-        self.counts = _by(_counts(design, rows, evaluation), kept)
+        self.counts = by_factor(_counts(design, rows, evaluation), kept)
         columns = [
             prod(
                 (one.along(schema.domain)[cells.codes[one.attribute]] for one in column.factors),
@@ -264,10 +263,10 @@ class _Solved:
         self.scale = np.array([max(float(np.abs(column).max(initial=0.0)), 1e-300) for column in columns])
         self.scaled = np.stack(columns, axis=1) / self.scale  # (cells, columns)
         outcome, self.y = self._outcome(rows)
-        self.outcome = _by(outcome, kept)
+        self.outcome = by_factor(outcome, kept)
         self.upper = np.triu_indices(len(columns))
         self.eta = self._settled()
-        weights = [*self._weights(self.eta), *([] if self.y is None else [_by(self.counts, self.y * self.y)])]
+        weights = [*self._weights(self.eta), *([] if self.y is None else [by_factor(self.counts, self.y * self.y)])]
         sums = [Sum(split, {}, {}, np.zeros(1)) for split in weights]
         self.sums = [Functional(*(float(part[0]) for part in evaluation.values_of(one))) for one in sums]
         self.terms = evaluation.terms(sums)[0]
@@ -287,16 +286,19 @@ class _Solved:
         truth = axis.kind == "boolean" or self.design.family.name == "logistic"
         middle = np.arange(axis.size) * 1.0 if truth else axis.amounts[1]
         y = np.asarray(middle, dtype=np.float64)[cells.codes[self.design.outcome]]
-        return _by(self.counts, y), y
+        return by_factor(self.counts, y), y
 
     def _weights(self, eta: Floats) -> list[ByStatistic]:
         """Weights of the sums X'WX, above the diagonal by rows, and X'Wz of the least squares of a Newton step."""
         steep, columns = self.design.family.slope(eta), self.scaled.T
-        weights = [_by(self.counts, steep * columns[i] * columns[j]) for i, j in zip(*self.upper, strict=True)]
+        weights = [by_factor(self.counts, steep * columns[i] * columns[j]) for i, j in zip(*self.upper, strict=True)]
         rest = steep * eta - self.design.family.mean(eta)
         if not rest.any():  # of least squares
-            return [*weights, *(_by(self.outcome, column) for column in columns)]
-        return [*weights, *(total([_by(self.outcome, column), _by(self.counts, column * rest)]) for column in columns)]
+            return [*weights, *(by_factor(self.outcome, column) for column in columns)]
+        return [
+            *weights,
+            *(total([by_factor(self.outcome, column), by_factor(self.counts, column * rest)]) for column in columns),
+        ]
 
     def _settled(self) -> Floats:
         """Linear predictor of each cell at the solution of the estimating equation, (cells,), by Newton's method."""
@@ -374,12 +376,12 @@ class _Solved:
 
     @property
     def unknown(self) -> Estimate:
-        """Estimate of what nothing is known of."""
+        """Open estimate: no value, interval from minus to plus infinity."""
         return Estimate(nan, nan, -inf, inf, self.evaluation.confidence, nan, nan)
 
     @cached_property
     def own(self) -> list[Estimate]:
-        """Coefficients of its own columns."""
+        """Coefficients of the design's columns, with intervals."""
         return [self.estimate(unit) for unit in np.eye(len(self.design.columns))]
 
     def coefficients(self, design: Design) -> list[Estimate]:
@@ -502,7 +504,3 @@ def _counts(design: Design, rows: Predicate, evaluation: Evaluation) -> ByStatis
     """Weights of the count of the rows of a design."""
     schema, cells = evaluation.view.schema, evaluation.view.cells
     return cell_weights(Amount(rows, None, present=_present(design, schema)), schema, cells.codes, cells.size)
-
-
-def _by(weights: ByStatistic, factor: Floats) -> ByStatistic:
-    return {of: times(one, factor) for of, one in weights.items()}

@@ -249,7 +249,7 @@ class Result:
 
     @property
     def both(self) -> bool:
-        """Whether every number has a guaranteed interval beside the typical one."""
+        """Whether every number has both a typical and a guaranteed interval."""
         return any(isinstance(cell, Estimate) and cell.sure is not None for row in self.rows[:1] for cell in row)
 
     def __repr__(self) -> str:

@@ -111,7 +111,9 @@ class ValueCounts:
         return Sum(split, {}, {"count": rest}, unseen.sum(axis=1))
 
     def histogram(self) -> tuple[Floats, Floats, Floats]:
-        """Noisy rows by group and value, (groups, axis size): value, least and greatest, without the remainder."""
+        """Noisy counts by group and value, (groups, axis size) each, without the suppressed cells' rows.
+
+        Three tables: cells that the condition cuts are weighed by their estimated, least and greatest share."""
         groups, values = self.evaluation.groups, self.evaluation.view.cells.values["count"]
         index = self.evaluation.group * self.axis.size + self.code
         size = groups.number * self.axis.size
@@ -129,6 +131,11 @@ def times(base: Weights, factor: Floats) -> Weights:
         return Weights.exactly(base.value * factor)
     ends = base.low * factor, base.high * factor
     return Weights(base.value * factor, np.where(factor > 0, *ends), np.where(factor > 0, *reversed(ends)))
+
+
+def by_factor(weights: ByStatistic, factor: Floats) -> ByStatistic:
+    """Multiply the weights of every statistic by a factor for each cell, (cells,)."""
+    return {of: times(one, factor) for of, one in weights.items()}
 
 
 def spreads(column: Column, rule: Spread, evaluation: Evaluation) -> list[Estimate]:

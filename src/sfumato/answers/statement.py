@@ -142,7 +142,7 @@ Choices = tuple[tuple[Chosen, ...], ...]
 
 
 class Answered(NamedTuple):
-    """Result of a statement, and for each of its tables the selections by noisy values."""
+    """Result of a statement. chosen: for each of its tables, what selects rows by noisy values (filter, limit)."""
 
     result: Result
     chosen: Choices

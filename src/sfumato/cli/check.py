@@ -177,16 +177,10 @@ def _in_file(key: str, words: list[str]) -> str:
     """Suggest a key of the schema's `file`, with words that were met."""
     if not words:
         return ""
+    from sfumato.schema.codebooks import flow
+
     means = "stand for no value" if key == "missing" else "are units"
-    return f"; if these {means}, write into the schema: file: {_flow({key: list(dict.fromkeys(words))})}"
-
-
-def _flow(value: object) -> str:
-    """A value as YAML on one line."""
-    import yaml
-
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=2**31)
-    return text.strip()
+    return f"; if these {means}, write into the schema: file: {flow({key: list(dict.fromkeys(words))})}"
 
 
 _TRUE, _FALSE = ("ja", "j", "oui", "si", "sì", "sí", "wahr", "vrai", "on"), ("nein", "non", "falsch", "faux", "off")
@@ -199,8 +193,10 @@ def _hint_of_form(part: Part, texts: list[str]) -> str:
     if part.kind == "date":
         return f"; if dates are written so, state the form, such as --dates {shlex.quote(_form(texts))}"
     if part.kind == "boolean":
+        from sfumato.schema.codebooks import flow
+
         means = {text: text.strip().lower() in _TRUE for text in texts if text.strip().lower() in (*_TRUE, *_FALSE)}
-        words = _flow({"map": means or dict(zip(texts, (True, False), strict=False))})
+        words = flow({"map": means or dict(zip(texts, (True, False), strict=False))})
         return f"; if these mean true and false, say which in the schema: {part.name.partition('.')[2]}: {words}"
     if any(re.search(r"\d[,' \u00a0]\d|\d\.\d+[.,]", text) for text in texts):
         english = all(re.search(r",\d{3}(\D|$)", text) for text in texts if "," in text)

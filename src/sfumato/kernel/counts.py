@@ -72,7 +72,7 @@ Short = NDArray[np.unsignedinteger[Any]]  # whole numbers from 0, in no more byt
 
 
 def words_of(domain: Domain) -> tuple[range, ...]:
-    """Runs of consecutive attributes, such that the cells of each run are numbered by one word."""
+    """Split the attributes into ranges, in order, so that the cells of each range are numbered by one word."""
     runs, first, cells = [], 0, 1
     for place, size in enumerate(domain.shape):
         if place > first and cells * size > LONGEST_WORD:

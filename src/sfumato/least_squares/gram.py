@@ -76,7 +76,7 @@ class Gram:
 
     @cached_property
     def _terms(self) -> tuple[list[tuple[Floats, Floats]], float]:
-        """Terms that vary over cells, and the sum of the constant ones."""
+        """Rank-one terms (earlier, later) of V that vary over cells, and the sum of the constant ones."""
         pairs = [*zip(self.earlier, self.later, strict=True)]
         flat = [bool((one == one[0]).all() and (other == other[0]).all()) for one, other in pairs]
         even = sum(float(one[0] * other[0]) for (one, other), same in zip(pairs, flat, strict=True) if same)

@@ -197,7 +197,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Runs of one mechanism, by shape.
+    """Runs of one mechanism on synthetic tables, by their shape ("smooth", "sparse", ...).
 
     again: run it on the first synthetic table as a release would be made, with the errors that it states; with or
     without the schema's measures.
@@ -217,7 +217,7 @@ class Trials:
         return self.again(True)
 
     def errors(self, block: Queries) -> dict[str, Floats]:
-        """Errors of the queries of a block in all runs, by shape."""
+        """Errors of (a sample of) a block of queries, all runs concatenated, by shape of the synthetic table."""
         rows = block[sampled(block, MOST_ROWS)] if block.rows > MOST_ROWS else block
         return {
             shape: np.concatenate([np.asarray(rows @ trial.off, dtype=np.float64) for trial in trials])

@@ -333,7 +333,7 @@ def _sum(fits: Sequence[Fit]) -> Fit:
 
 
 def stacked(measurements: Sequence[Measurement]) -> Measurement:
-    """All measurements of one statistic as one, its blocks next to each other."""
+    """Stack all measurements of one statistic to one, block after block."""
     blocks: list[Queries] = []
     for measured in measurements:
         blocks += measured.queries.blocks if type(measured.queries) is Stack else [measured.queries]

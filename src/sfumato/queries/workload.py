@@ -116,7 +116,7 @@ def default_workload(domain: Domain) -> Workload:
     """
     sets = attribute_sets(domain)
     names = tuple(" x ".join(axis.name for axis in chosen) for chosen in sets)
-    blocks: tuple[Queries, ...] = tuple(over(domain, {axis.name: _along(axis) for axis in chosen}) for chosen in sets)
+    blocks: tuple[Queries, ...] = tuple(over(domain, {axis.name: usual_along(axis) for axis in one}) for one in sets)
     if len(domain.axes) < 3:
         return Workload(names, blocks)
     tables = sets_of(domain, 3)
@@ -170,6 +170,6 @@ def places_among(rows: int, count: int) -> Codes:
     return np.asarray(np.floor(np.arange(1, count + 1) * GOLDEN % 1.0 * rows), dtype=np.int64)
 
 
-def _along(axis: Axis) -> Queries:
+def usual_along(axis: Axis) -> Queries:
     """All ranges of an ordered axis, all values of any other."""
     return AllRanges(axis.size) if axis.ordered else Identity(axis.size)

@@ -241,7 +241,7 @@ class Linked(Release):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableOfLinked(Release):
-    """One of several linked tables, where each is shown by itself; a statement may name the others. whole: all."""
+    """Release of one of several linked tables; statements may join the others. whole: the release of all of them."""
 
     whole: Linked | None = None
 

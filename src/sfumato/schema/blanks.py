@@ -17,7 +17,7 @@ import yaml
 
 from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
-from sfumato.schema.codebooks.variable import flow
+from sfumato.schema.codebooks import flow
 from sfumato.schema.discovered import CONTRIBUTIONS, Discovered, as_receipt, cost_in_words
 from sfumato.schema.file import parsed_text, places_in
 from sfumato.schema.remedies import blanks_of

@@ -17,7 +17,7 @@ import yaml
 from sfumato.frozen import dataclass
 from sfumato.plain_text import printable
 from sfumato.schema.attributes import KINDS
-from sfumato.schema.codebooks.variable import flow
+from sfumato.schema.codebooks import flow
 
 _PEOPLE = r"(patient|person|people|customer|client|user|member|employee|household|pupil|student|citizen"
 _PEOPLE += r"|respondent|participant|subject|worker|resident)"

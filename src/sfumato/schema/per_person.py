@@ -296,7 +296,7 @@ def _in_order(name: str, function: str, argument: Any) -> tuple[str, Any, Expres
 
 
 def _expression(name: str, node: Any, kind: Kind | None = None) -> Expression:
-    """Expression of single rows, of a kind if one is given."""
+    """Read an expression of single rows; kind: type that it must have, None for any."""
     if node is None:
         raise ValueError(f"has an aggregate of nothing in {name}; name a column in it")
     try:

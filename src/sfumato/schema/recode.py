@@ -229,7 +229,7 @@ def _values(expression: Expression) -> range:
 
 
 def _as(expression: Expression, kind: Kind) -> Expression:
-    """The expression as one of a kind; refused where it is of another."""
+    """Bring an expression to a type; refused where it has another."""
     if expression.kind == kind:
         return expression
     if expression.kind == "date" and kind == "time":
@@ -264,7 +264,7 @@ def _common(parts: Sequence[Expression]) -> Kind | None:
 
 
 def _alike(op: str, parts: Sequence[Expression]) -> Expression:
-    """A test of values that must be of one kind."""
+    """Comparison of values, brought to a common type."""
     kind = _common(parts)
     if kind is None:
         names = " and ".join(name for part in parts for name in part.columns) or "NULL"
@@ -277,7 +277,7 @@ def _alike(op: str, parts: Sequence[Expression]) -> Expression:
 
 
 def _either(op: str, parts: Sequence[Expression]) -> Expression:
-    """One of several values that must be of one kind."""
+    """Expression whose value is one of several (CASE, COALESCE), brought to a common type. op: which function."""
     kind = _common(parts)
     found = combined(op, None, parts)
     return found if kind is None else _as(found, kind)
@@ -358,7 +358,7 @@ def _like(node: Any, read: Read) -> Expression:
 
 
 def like(text: Expression, pattern: str) -> Expression:
-    """A test of a text by a pattern of LIKE."""
+    """Test of a text against a LIKE pattern."""
     if len(pattern) > LONGEST_PATTERN or pattern.count("%") > MOST_WILD:
         raise SchemaError(f"a pattern has more than {LONGEST_PATTERN} characters or {MOST_WILD} %; write it shorter")
     if "\\" in pattern:
@@ -381,7 +381,7 @@ def _case(node: Any, read: Read) -> Expression:
 
 
 def case(cases: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
-    """The result of the first test that holds."""
+    """CASE: value of the first condition that holds."""
     kind = _common([*(result for _, result in cases), otherwise])
     if kind is not None:
         cases, otherwise = [(test, _as(result, kind)) for test, result in cases], _as(otherwise, kind)

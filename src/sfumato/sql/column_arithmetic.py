@@ -100,7 +100,7 @@ def _regrouped(amounts: Amounts, grouped: bool) -> Amounts:
 
 
 def _gathered(amounts: Amounts) -> Amounts:
-    """Amounts of the same thing added up, and those that cancel left out."""
+    """Add the factors of equal amounts; amounts that cancel are dropped."""
     factors: dict[Amount, float] = {}
     for amount in amounts:
         thing = replace(amount, factor=1.0)

@@ -128,7 +128,7 @@ class _Search:
 
 
 def _combined(name: str, lines: list[Line]) -> Line | None:
-    """Arithmetic of lines, where it gives a line again."""
+    """Apply arithmetic to linear functions of the attribute; None where the result is not linear."""
     first, *others = lines
     if name in ("to_number", "neg") and not others:
         sign = -1.0 if name == "neg" else 1.0

@@ -27,10 +27,10 @@ TABLE = "linked_table"  # column that says whose a row is, where several tables 
 
 @dataclass(frozen=True)
 class LinkedTable:
-    """A table of several. belongs_to, by: the table that its rows belong to, and the column that names a row of it.
+    """One of several linked tables. belongs_to, by: its parent table, and the foreign key column.
 
-    key: column that names its own rows. carried: its columns that are those of tables above it. counts: tables below
-    it, by name in small letters, each with the column that says how many of its rows belong to a row.
+    key: primary key column. carried: columns copied from the tables above. counts: child tables, by name in small
+    letters, each with the column of this table that counts a row's children.
     """
 
     schema: Schema
@@ -52,7 +52,7 @@ class LinkedTable:
 
 
 class Routed(NamedTuple):
-    """A statement as it is answered. tables: those it is about; where it is one, by that table alone."""
+    """Rewritten statement, with the tables that it is about; one alone answers it by itself."""
 
     sql: str
     tables: tuple[str, ...]
@@ -61,7 +61,7 @@ class Routed(NamedTuple):
 def route(text: str, tables: Mapping[str, LinkedTable], brought: Iterable[str] = ()) -> Routed:
     """Rewrite a statement for the tables that answer it.
 
-    tables: by name in small letters, parents first. brought: names of public tables that whoever asks brings along.
+    tables: by name in small letters, parents first. brought: names of public tables given with the query.
     """
     from sqlglot import exp
 
@@ -84,7 +84,7 @@ def route(text: str, tables: Mapping[str, LinkedTable], brought: Iterable[str] =
 class _Statement:
     """Syntax tree that is rewritten in place.
 
-    asked: table of each SELECT, by its id. both: SELECTs with sums of two tables. named: tables that are asked.
+    asked: table that answers each SELECT, by node id. both: SELECTs with sums of two tables. named: tables in use.
     """
 
     def __init__(self, tree: exp.Expression, tables: Mapping[str, LinkedTable], brought: Iterable[str]) -> None:
@@ -114,7 +114,7 @@ class _Statement:
         raise QueryError(f"no table {quoted(node)} in this file of linked tables; write FROM one of {there}")
 
     def read(self, select: Any) -> None:
-        """Find the one table that a SELECT is about, with joins of linked tables and counts of keys resolved."""
+        """Find the one table that answers a SELECT; joins of linked tables and counts of keys are resolved."""
         source = select.args.get("from_") or select.args.get("from")
         if source is None:
             return
@@ -169,7 +169,7 @@ class _Statement:
         return str(node.alias or node.name).lower()
 
     def _above(self, table: LinkedTable) -> list[LinkedTable]:
-        """Tables that a table belongs to, the nearest first."""
+        """Ancestors of a table, the parent first."""
         found = []
         while table.belongs_to is not None:
             table = self.tables[table.belongs_to.lower()]
@@ -246,7 +246,7 @@ class _Statement:
         )
 
     def _count_keys(self, select: Any, source: Any, table: LinkedTable) -> str:
-        """Replace COUNT(DISTINCT key) by the number of rows that the key names; return the table that is asked then."""
+        """Replace COUNT(DISTINCT key) by COUNT(*), of parents with rows if the key is foreign; return its table."""
         from sqlglot import exp
 
         keys = [(node, key) for node in _own_nodes(select) if (key := _key_counted(node)) and not table.column(key)]
@@ -312,7 +312,7 @@ class _Statement:
             select.where(_is_of(name), copy=False)
 
     def _refuse_apart(self, select: Any, table: LinkedTable) -> None:
-        """Refuse a column that several tables have each in its own way."""
+        """Refuse a column whose declaration differs between tables."""
         shared = shared_columns(self.tables.values())
         for node in _own_nodes(select):
             own = table.column(node.name) if node.key == "column" and node.this.key != "star" else None
@@ -326,7 +326,7 @@ class _Statement:
 
 
 def shared_columns(tables: Any) -> dict[str, Any]:
-    """Attributes and measures that mean the same in every table that has them, by name."""
+    """Attributes and measures, by name, with equal declarations in all tables that have them."""
     found: dict[str, Any] = {}
     apart: set[str] = {TABLE}
     for table in tables:
@@ -380,7 +380,7 @@ def _holds_aggregate(node: Any) -> bool:
 
 
 def _only_of_parent(select: Any, table: LinkedTable, parent: LinkedTable, what: str) -> None:
-    """Refuse a count of keys beside a condition or group that only the rows below have."""
+    """Refuse a count of parents where a condition or group is on a column of the child table."""
     from sqlglot import exp
 
     for column in [node for node in _own_nodes(select) if node.key == "column" and node.this.key != "star"]:
@@ -395,7 +395,7 @@ def _only_of_parent(select: Any, table: LinkedTable, parent: LinkedTable, what: 
 
 
 def _filter(node: Any, condition: Any) -> None:
-    """Let an aggregate count those rows alone that fulfil a condition."""
+    """Add a condition to an aggregate's FILTER."""
     from sqlglot import exp
 
     around = node.parent

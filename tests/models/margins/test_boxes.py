@@ -11,8 +11,7 @@ from sure_coverage import most_misses
 
 from sfumato.answers.noise_sum import Ends
 from sfumato.measurement import Gaussian, Laplace, Measurement
-from sfumato.models.margins.guaranteed import Boxes
-from sfumato.models.margins.noise import Tables
+from sfumato.models.margins.guaranteed import Boxes, Tables
 from sfumato.queries import Identity
 
 SIZES = (3, 2, 4)

@@ -9,7 +9,7 @@ import pytest
 from sure_coverage import most_misses
 
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.margins.noise import Tables
+from sfumato.models.margins.guaranteed import Tables
 from sfumato.queries import Identity
 
 KINDS = {0: np.arange(3), 1: np.arange(2)}

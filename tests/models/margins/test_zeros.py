@@ -16,8 +16,7 @@ from sfumato.errors import MechanismError, QueryError
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
 from sfumato.models import find_mechanism
-from sfumato.models.margins.noise import Narrowed
-from sfumato.models.margins.table import coherent, fitted_with_zeros
+from sfumato.models.margins.table import Narrowed, coherent, fitted_with_zeros
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release, open_release
 from sfumato.schema import Schema

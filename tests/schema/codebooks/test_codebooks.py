@@ -11,8 +11,7 @@ import yaml
 
 from sfumato.errors import SchemaError
 from sfumato.schema import Schema
-from sfumato.schema.codebooks import keys_of_columns, missing_words, read_codebook
-from sfumato.schema.codebooks.variable import MOST_BYTES
+from sfumato.schema.codebooks import MOST_BYTES, keys_of_columns, missing_words, read_codebook
 from sfumato.schema.draft import Answers, draft
 
 COLUMNS = ["Sex", "region", "age", "score"]

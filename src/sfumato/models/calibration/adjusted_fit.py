@@ -259,7 +259,7 @@ MOST_SPREAD = 2.0**60
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """Runs of consecutive values of some attributes, to be counted. axes: the attributes; runs: number of each."""
+    """One-way bins (runs of consecutive values) to be counted. axes: the attributes; runs: number of bins of each."""
 
     domain: Domain
     axes: tuple[int, ...]
@@ -275,14 +275,14 @@ class Along:
             raise QueryError("counts along attributes have more runs than fit so many cells")
 
     def labels(self, number: int) -> Codes:
-        """Run of every cell along one of the attributes, (cells,)."""
+        """Bin of every cell along one of the attributes, (cells,)."""
         axis = self.domain.axes[self.axes[number]]
         codes = self.domain.codes_along(axis.name, np.arange(self.domain.size))
         return np.asarray(codes * self.runs[number] // axis.size)
 
     @property
     def columns(self) -> Floats:
-        """Indicator matrix of all runs, (cells, runs): the A of the GLS update."""
+        """Indicator matrix of all one-way bins, (cells, runs): the A of the GLS update."""
         parts = [self.labels(number)[:, None] == np.arange(runs) for number, runs in enumerate(self.runs)]
         return np.concatenate(parts, axis=1).astype(np.float64)
 
@@ -291,8 +291,8 @@ class Along:
 class Steadied:
     """One-way marginals with which a fit was updated, and their posterior covariance.
 
-    measured: for each attribute, the noisy counts of its runs, once or in several releases. spread: (runs, runs), the
-    posterior covariance V of all runs' counts. fit: the updated fit.
+    measured: for each attribute, the noisy counts of its bins, once or in several releases. spread: (runs, runs), the
+    posterior covariance V of all one-way counts. fit: the updated fit.
     """
 
     along: Along
@@ -319,7 +319,7 @@ class Steadied:
 
     @cached_property
     def model(self) -> Model:
-        """Prior covariances of runs and cells, conditional on the total."""
+        """Prior covariances of one-way counts and cells, conditional on the total."""
         return Model.of(self.fit, self.along)
 
     def around(self, fit: Spreading) -> Steadied:
@@ -331,13 +331,13 @@ class Steadied:
     def parts(self, products: Floats) -> tuple[Floats, Floats]:
         """Terms that the GLS update adds to and takes from the covariance of sums: (P'G V G P, P'G P).
 
-        products: P, (runs, sums), covariances of the runs with the sums, as `Model.with_cells` gives them.
+        products: P, (runs, sums), covariances of the one-way counts with the sums, as `Model.with_cells` gives them.
         """
         weights = self.model.inverse @ products
         return weights.T @ self.spread @ weights, products.T @ weights
 
     def products_by_group(self, asked: Grouped) -> Floats:
-        """Covariances P of runs with every group's sums, (groups, runs, sums)."""
+        """Covariances P of the one-way counts with every group's sums, (groups, runs, sums)."""
         products = np.empty((asked.groups, len(self.spread), asked.sums))
         for index in range(asked.sums):
             weighed = asked.weights[:, index, None] * self.model.with_cells[asked.place]
@@ -366,10 +366,10 @@ class Steadied:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Prior covariances of runs and cells, conditional on the number of all rows.
+    """Prior covariances of one-way counts (runs of values) and cells, conditional on the number of all rows.
 
     with_cells: (cells, runs). between: (runs, runs), conditional on the total. of_all: (runs, runs), the part of the
-    runs' covariance that the total explains. inverse: (runs, runs), the pseudo-inverse of `between`.
+    counts' covariance that the total explains. inverse: (runs, runs), the pseudo-inverse of `between`.
     """
 
     with_cells: Floats
@@ -379,7 +379,7 @@ class Model:
 
     @classmethod
     def of(cls, fit: Spreading, along: Along) -> Model:
-        """Compute the covariances of runs and cells from a fit, a few runs at a time."""
+        """Compute the covariances of one-way counts and cells from a fit, a few counts at a time."""
         columns = along.columns
         sums = np.column_stack([columns, np.ones(len(columns))])
         some = range(0, sums.shape[1], AT_ONCE)
@@ -399,7 +399,7 @@ class Model:
 def steadied(fit: Some, along: Along, measured: Sequence[Measurement]) -> tuple[Some, Steadied]:
     """Update a fit with noisy one-way marginals (GLS), the number of all rows kept.
 
-    measured: the noisy counts of each attribute's runs. Returns the fit with the new estimate, and the marginals with
+    measured: the noisy counts of each attribute's bins. Returns the fit with the new estimate, and the marginals with
     their posterior covariance.
     """
     model, columns = Model.of(fit, along), along.columns

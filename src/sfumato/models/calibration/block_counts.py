@@ -44,7 +44,7 @@ Cut = tuple[tuple[int, int], ...]  # attributes, and into how many runs of value
 
 @dataclass(frozen=True)
 class Blocks:
-    """Coarse grid: the product of runs of values of some attributes. cut: (attribute, number of runs) of each.
+    """Coarse grid: the product of binned attributes. cut: (attribute, number of bins) of each.
 
     possible: flags of the cells that are no structural zeros, (cells,); None where there are none.
     """
@@ -199,7 +199,7 @@ class BlockCounts:
 
     @cached_property
     def _along(self) -> Floats | None:
-        """Covariances of the runs of one-way marginals with blocks, (runs, B)."""
+        """Covariances of the one-way counts with block counts, (runs, B)."""
         return None if self.steadied is None else self._by_block(self.steadied.model.with_cells).T
 
     def _by_block(self, cells: Floats) -> Floats:
@@ -244,7 +244,7 @@ class BlockCounts:
         """Covariance by the fit of sums less their block means, (q - La)'C(q - La), the total being last.
 
         model: (sums + 1, sums + 1), of the sums themselves and the total. along: (runs, sums), covariances with one-way
-        runs. means, products: (B, sums), block means of the weights and covariances of the sums with blocks. Returns
+        counts. means, products: (B, sums), block means of the weights and covariances of the sums with blocks. Returns
         the covariance and the (runs, sums) covariances of the departures with the runs.
         """
         less = means.T @ products
@@ -282,7 +282,7 @@ class BlockCounts:
 
 
 def haar(number: int) -> tuple[Floats, Codes]:
-    """Orthonormal Haar basis of a number of places, a row each, and the level of every row, 0 for the constant.
+    """Orthonormal Haar basis of so many dimensions, one vector a row, and the level of each, 0 for the constant.
 
     >>> haar(3)[1].tolist()
     [0, 1, 2]

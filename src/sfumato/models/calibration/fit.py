@@ -338,7 +338,7 @@ class MeasuredFit(ByModel, KnowsZeros):
         return with_counts_along(self.runs(), innermost(self.inner).guaranteed(domain, rows))
 
     def runs(self) -> list[Runs]:
-        """Measured counts besides the fit's own: one-way marginals, blocks and total, for guaranteed intervals."""
+        """Counts measured in addition to the fit's: one-way marginals, blocks and total, for guaranteed intervals."""
         from sfumato.answers.guaranteed_sums import Runs
 
         result = self.inner.runs() if isinstance(self.inner, MovedFit) else []

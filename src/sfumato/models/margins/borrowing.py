@@ -54,8 +54,8 @@ from sfumato.domain import Axis, Domain
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError, ReleaseFileError
 from sfumato.frozen import dataclass
-from sfumato.models.margins.file import Marginals
 from sfumato.models.margins.joining import one_way_errors, onto_total
+from sfumato.models.margins.noise import Marginals
 from sfumato.models.margins.scales import Scaled, Spreads
 from sfumato.models.margins.shrinkage import LEAST, ROUNDS_OF_LARGER, all_pairs, fit_margins
 from sfumato.models.margins.table import WIDER, Noisy, Places, Table, independent, spread_out, sum_kinds, sum_out

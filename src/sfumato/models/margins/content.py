@@ -4,74 +4,80 @@ A query is answered from the tables along its own attributes and from nothing el
 attributes, of which there may be more than atoms. Values that a query does not distinguish form one class
 (answers/question.py), and only classes are joined where single values would be too many.
 
-Estimates: maximum entropy for counts, additive fitting for sums (joining.py). Errors: an independent component for each
-set of attributes, for cells and for blocks (table.py, scales.py).
+Estimates: maximum entropy for counts, additive fitting for sums (joining.py). Errors: noise.py.
+
+In a file tables come one after the other, with lists of their statistics and attributes:
+
+    tables      for each table: its statistic and number of attributes; `spread` if it has no cells of its own
+    attributes  the attributes of all tables, by their place in the schema
+    cells       for each cell of all tables: estimate, and standard errors of noise and model in 1024ths of a row
+    measured    for each measurement: its statistic, number of attributes, noise, number of answers; contrasts are used
+                for attributes of up to `contrasts` values, and query rows were scaled to `length`
+    along       the attributes of all measurements
+    answers     the noisy answers of all measurements
+    blocks      for each set of attributes with errors of blocks: its statistic, number of attributes, whether it stands
+                for all sets of its order, spreads by noise and by model of halves, quarters, eighths and sixteenths (or
+                no finer than eighths), those of stripes, and the contrast of its halves, if it has one
+    among       the attributes of these sets
+
+Files are read with suspicion: whatever Sfumato would not have written is refused.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property, partial
 from itertools import combinations
 from math import prod
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, View
+from sfumato.answers.fit import PARTS
 from sfumato.answers.guaranteed_columns import Source as Bounds
 from sfumato.answers.question import Gathered, Kinds
-from sfumato.arrays import Codes, Flags, Floats
+from sfumato.arrays import Codes, Flags, Floats, Whole
 from sfumato.domain.predicates import Predicate
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
-from sfumato.models.margins import file as margins_file
-from sfumato.models.margins.joining import (
-    CLOSE,
-    NO_NOISE,
-    NONE,
-    Observed,
-    join_counts,
-    join_sums,
-    join_unbiased,
-    level_of,
-    parts,
-)
-from sfumato.models.margins.noise import (
-    ErrorsOf,
-    FromTables,
-    JoinedNoise,
-    Narrowed,
-    PossibleNoise,
-    PossibleSource,
-    longest_reach,
-    longest_tail,
-)
+from sfumato.models.linear.strategies.residual_basis import FEW_VALUES, levelled
+from sfumato.models.linear.strategies.residual_basis import tables as tables_by_contrasts
+from sfumato.models.margins.guaranteed import FromTables, PossibleSource
+from sfumato.models.margins.joining import CLOSE, NO_NOISE, NONE, Observed, join_counts, join_sums, join_unbiased, parts
+from sfumato.models.margins.noise import JoinedNoise, Marginals, Methods, PossibleNoise, longest_reach, longest_tail
 from sfumato.models.margins.rows import MOST_CONDITIONS, RowsOfMargins, Source, rows_given
-from sfumato.models.margins.scales import LEVELS, Spreads, bends, bent, halved, measure_of, mixed_sizes, shape_of
-from sfumato.models.margins.table import (
-    Coarse,
-    JoinedErrors,
-    Places,
-    Table,
-    product_of,
-    spread_out,
-    subsets,
-    sum_kinds,
-    sum_out,
-)
-from sfumato.queries import Identity
-from sfumato.releases.contents.content import NOT_UNBIASED, About, Content
-from sfumato.releases.file.manifest import Manifest
-from sfumato.releases.file.members import Columns
+from sfumato.models.margins.scales import FINEST, LEVELS, Scaled, Spreads, in_parts
+from sfumato.models.margins.table import CONTRAST, MISFIT, Narrowed, Places, Table, spread_out, subsets, sum_kinds
+from sfumato.queries import Identity, Queries
+from sfumato.releases.contents.content import NOT_UNBIASED, About, Content, Written
+from sfumato.releases.file import members
+from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
+from sfumato.releases.file.manifest import BLOCKS, Manifest, Statistic, details_as
+from sfumato.releases.file.members import CELLS, Columns, parts_column
+from sfumato.releases.file.records import NoiseRecord, noise_as_json, record, refusal
 from sfumato.releases.rows.measures import summed
 from sfumato.releases.rows.model import RowModel
 from sfumato.schema import Schema
 from sfumato.schema.facts import Fact, facts_in_words
 
+ESTIMATE = "estimate"
+COLUMNS = {
+    "tables": ["statistic", "attributes", "spread"],
+    "attributes": ["attribute"],
+    CELLS: [ESTIMATE, parts_column(ESTIMATE), "noise", "model"],
+    "measured": ["statistic", "attributes", "noise", "answers", "contrasts", "length"],
+    "along": ["attribute"],
+    "answers": ["answer"],
+}
+FEWEST_LEVELS = 3  # of blocks; files of versions that told no sixteenths have so many
+CELL_BY_CELL = 0, 0  # how margins are measured that need no contrasts
+CONTRASTED = 3  # attributes of a set whose contrast is kept
+MOST_LENGTH = 2**50  # that rows were brought to
 MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
 MOST_NAMED = 3  # sets of attributes in a refusal
@@ -81,7 +87,7 @@ MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its er
 
 
 @dataclass(frozen=True, eq=False)
-class Margins(margins_file.Marginals):
+class Margins(Marginals):
     """Marginals that answer queries: tables are joined along the axes of each, with the errors of all parts."""
 
     def view(self, kinds: Kinds) -> View:
@@ -248,260 +254,6 @@ class Margins(margins_file.Marginals):
                 result[tuple(places.index(place) for place in part)] = signs, contrasts[part]
         return result
 
-    def errors(
-        self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats], *, single: bool = False
-    ) -> ErrorsOf:
-        """Error model of one statistic along some axes, by classes of values.
-
-        joined: joined estimates of all statistics. single: without errors of blocks, which hardly reach single cells.
-        """
-        places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
-        noise: dict[Places, Floats] = {}
-        model: dict[Places, Floats] = {}
-        unknown: dict[Places, Floats] = {}
-        levelled = of == "count" and not self.unbiased
-        apart: dict[str, dict[int, Floats]] = {"noise": {}, "model": {}}
-        for part in subsets(tuple(range(len(places)))):
-            within = tuple(places[axis] for axis in part)
-            table = self.tables[of].get(within)
-            if table is not None:
-                summed = table.summed(kinds)
-                noise[part], model[part] = summed.noise, summed.model
-                if levelled and len(part) == 1:
-                    loose = table.errors_of(table.estimate <= 0.0).summed(kinds)
-                    noise[part], model[part] = summed.noise - loose.noise, summed.model - loose.model
-                    apart["noise"][part[0]], apart["model"][part[0]] = loose.noise, loose.model
-            elif self.unbiased:
-                unknown[part] = np.ones([joined["count"].shape[axis] for axis in part])
-            else:
-                spread = self.spreads[of].of(within) if of in self.spreads else 0.0
-                model[part] = spread * sum_out(counts, part, range(len(places)))
-        bases = tuple(self._base(place, kinds[place]) for place in places)
-        one_way = self.tables["count"]
-        shifts = (sum_kinds(level_of(one_way[place,].estimate), [kinds[place]]) for place in places)
-        levels = tuple(shifts) if levelled else None
-        by_noise, by_model = ([], []) if single else self._of_blocks(of, kinds)
-        return ErrorsOf(
-            JoinedErrors(bases, noise, levels, apart["noise"], by_noise),
-            JoinedErrors(bases, model, levels, apart["model"], by_model),
-            JoinedErrors(bases, unknown),
-        )
-
-    def _recurring(self, kinds: Mapping[int, Codes], of: str, model: JoinedErrors) -> JoinedErrors:
-        """Part of the model errors that recurs in all periods of a series, which differences between periods cancel.
-
-        kinds: by attribute, the class of every value. of: the statistic. model: its model errors.
-        """
-        from sfumato.answers.parts import RECURS
-
-        places, shares = tuple(kinds), dict[Places, Floats]()
-        for part in subsets(tuple(range(len(places)))):
-            within = tuple(places[axis] for axis in part)
-            shares[part] = np.full((), RECURS)
-            if of == "count" and within in self.shared:
-                both = (self.shared[within], self.tables[of][within].model)
-                common, whole = (sum_kinds(each, [kinds[place] for place in within]) for each in both)
-                shares[part] = np.minimum(common / np.maximum(whole, 1e-300), 1.0)
-        means = {part: float(share.mean()) for part, share in shares.items()}
-        coarse = tuple(Coarse(e.shares, {p: means[p] * v for p, v in e.variances.items()}) for e in model.coarse)
-        variances = {part: shares[part] * each for part, each in model.variances.items()}
-        apart = {axis: means[axis,] * each for axis, each in model.apart.items()}
-        return replace(model, variances=variances, apart=apart, coarse=coarse)
-
-    def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
-        """Errors of blocks of cells by scale, from noise and from the model: halves, quarters and finer, stripes."""
-        places = tuple(kinds)
-        by_part = {
-            part: self.block_variances(of, tuple(places[axis] for axis in part))
-            for part in subsets(tuple(range(len(places))))
-        }
-        result: tuple[list[Coarse], list[Coarse]] = ([], [])
-        for level in range(LEVELS) if any(by_part.values()) else ():
-            shares = tuple(self.share_of_blocks(attribute, kinds[attribute], level) for attribute in places)
-            here = {
-                part: (noise, model)
-                for part, every in by_part.items()
-                for levels, noise, model in every
-                if {*levels} == {level}
-            }
-            result[0].append(Coarse(shares, {part: noise for part, (noise, _) in here.items()}))
-            result[1].append(Coarse(shares, {part: model for part, (_, model) in here.items()}))
-        for part, every in by_part.items():
-            for levels, _, model in every:
-                if len({*levels}) > 1:
-                    shares = tuple(
-                        self.share_of_blocks(attribute, kinds[attribute], levels[part.index(axis)])
-                        if axis in part
-                        else np.zeros((0, 0))
-                        for axis, attribute in enumerate(places)
-                    )
-                    result[0].append(Coarse(shares, {}))
-                    result[1].append(Coarse(shares, {part: model}))
-            found = self.bent(of, tuple(places[axis] for axis in part))
-            if found is not None:
-                of_axes = dict(zip(part, found[:2], strict=True))
-                shares = tuple(
-                    sum_kinds(of_axes[axis].T, [kinds[attribute]]).T if axis in of_axes else np.zeros((0, 0))
-                    for axis, attribute in enumerate(places)
-                )
-                result[0].append(Coarse(shares, {}))
-                result[1].append(Coarse(shares, {part: found[2]}))
-        return result
-
-    def bent(self, of: str, places: Places) -> tuple[Floats, Floats, Floats] | None:
-        """Polynomial bends of both axes of a pair (`scales.bends`), and error variances of their products; or None."""
-        if len(places) != 2 or places not in self.tables[of] or self._by_rows or not self.block_variances(of, places):
-            return None
-        if (of, places) not in self._known_bends:
-            first, second = (bends(self._rows_of[place], self._measures[place]) for place in places)
-            self._known_bends[of, places] = first, second, bent(self.tables[of][places].estimate, first, second)
-        found = self._known_bends[of, places]
-        return found if found[2].size else None
-
-    @cached_property
-    def _known_bends(self) -> dict[tuple[str, Places], tuple[Floats, Floats, Floats]]:
-        """Results of `bent` so far, by statistic and axes."""
-        return {}
-
-    def block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
-        """Variances of the blocks of a set of axes at every scale: level of each axis, from noise and from the model.
-
-        A spread is that of a whole block, so what finer blocks and cells contribute is subtracted. Scales are those of
-        halves, quarters and finer along all axes, and then stripes: values of one axis with halves of the other, which
-        carry no noise of their own.
-        """
-        if (of, places) not in self._known_blocks:  # stored when it is whole, as other threads may ask too
-            self._known_blocks[of, places] = self._block_variances(of, places)
-        return self._known_blocks[of, places]
-
-    def _block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
-        result: list[tuple[Places, Floats, Floats]] = []
-        scaled = self.spreads.get(of, Spreads()).of_blocks(places) if len(places) > 1 else None
-        if scaled is None:
-            return result
-        for level in range(min(LEVELS, len(scaled.noise))):
-            levels = (level,) * len(places)
-            rows = self._in_blocks(of, places, levels)
-            if level < len(scaled.noise) - 1:
-                less = sum(scaled.stripes) if not level else 0.0
-                noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
-            else:
-                noise, model = self._errors_in_blocks(of, places, levels)
-            result.append((levels, scaled.noise[level] * rows - noise, scaled.model[level] * rows - model))
-        for fine, spread in enumerate(scaled.stripes):
-            levels = tuple(LEVELS if axis == fine else 0 for axis in range(len(places)))
-            rows = self._in_blocks(of, places, levels)
-            result.append((levels, np.zeros(rows.shape), spread * rows))
-        return result
-
-    def _in_blocks(self, of: str, places: Places, levels: Places) -> Floats:
-        """Sizes of blocks, with which their errors grow (`scales.sizes_of`); rows for three axes and in older files."""
-        if (of, places, levels) not in self._known_sizes:
-            self._known_sizes[of, places, levels] = self._sizes_of_blocks(of, places, levels)
-        return self._known_sizes[of, places, levels]
-
-    @cached_property
-    def _known_sizes(self) -> dict[tuple[str, Places, Places], Floats]:
-        """Results of `_in_blocks` so far."""
-        return {}
-
-    def _sizes_of_blocks(self, of: str, places: Places, levels: Places) -> Floats:
-        table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
-        every = [self._shares_in_blocks(*at) for at in zip(places, levels, strict=True)]
-        rows, even = zip(*every, strict=True)
-        blocks = self._blocks_at(places, levels)
-        held = product_of(rows, total) if table is None else sum_kinds(table.estimate, blocks)
-        if self._by_rows or len(places) > 2:
-            return held
-        tilted = [sum_kinds(shape, [block]) for shape, block in zip(self._shapes(places), blocks, strict=True)]
-        return mixed_sizes(held, product_of(even, total), product_of(tilted, total))
-
-    def _blocks_at(self, places: Places, levels: Places) -> list[Codes]:
-        return [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
-
-    def _shapes(self, places: Places) -> list[Floats]:
-        """Weights of each axis's values, larger where a pair is dependent (`scales.shape_of`); mean over pairs."""
-        if places not in self._known_shapes:
-            of_pairs: list[list[Floats]] = [[] for _ in places]
-            for first, second in combinations(range(len(places)), 2):
-                pair = places[first], places[second]
-                table = self.tables["count"].get(pair)
-                found = shape_of([self._measures[place] for place in pair], None if table is None else table.estimate)
-                for axis, shape in zip((first, second), found, strict=True):
-                    of_pairs[axis].append(shape)
-            self._known_shapes[places] = [np.mean(each, axis=0) for each in of_pairs]
-        return self._known_shapes[places]
-
-    @cached_property
-    def _known_shapes(self) -> dict[Places, list[Floats]]:
-        """Results of `_shapes` so far."""
-        return {}
-
-    def _errors_in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats]:
-        """Noise and model variances that the cells of the blocks of some axes add up to."""
-        if (table := self.tables[of].get(places)) is not None:
-            blocks = self._blocks_at(places, levels)
-            return sum_kinds(table.noise, blocks), sum_kinds(table.model, blocks)
-        every = [self._shares_in_blocks(*at)[0] for at in zip(places, levels, strict=True)]
-        rows = product_of(every, float(self.tables["count"][()].estimate))  # as if the axes were independent
-        return np.zeros(rows.shape), self.spreads[of].of(places) * rows
-
-    def _shares_in_blocks(self, place: int, level: int) -> tuple[Floats, Floats]:
-        """Shares of the blocks of one axis in its rows, and in the measure that halves it (`scales.measure_of`)."""
-        if (place, level) not in self._known_shares:
-            block, total = [self.blocks[place][level]], float(self.tables["count"][()].estimate)
-            rows = sum_kinds(total * self._rows_of[place], block)
-            self._known_shares[place, level] = rows / max(total, 1e-9), sum_kinds(self._measures[place], block)
-        return self._known_shares[place, level]
-
-    @cached_property
-    def _known_shares(self) -> dict[tuple[int, int], tuple[Floats, Floats]]:
-        """Results of `_shares_in_blocks` so far."""
-        return {}
-
-    @cached_property
-    def _known_blocks(self) -> dict[tuple[str, Places], list[tuple[Places, Floats, Floats]]]:
-        """Results of `block_variances` so far, by statistic and axes."""
-        return {}
-
-    @cached_property
-    def _rows_of(self) -> list[Floats]:
-        """Share of all rows of each value, for every attribute."""
-        return [self._base(place, np.arange(size)) for place, size in enumerate(self.domain.shape)]
-
-    @cached_property
-    def blocks(self) -> list[list[Codes]]:
-        """Dyadic blocks of each attribute's values by level, and last every value by itself."""
-        margins = [self.tables["count"][place,].estimate for place in range(len(self.domain.shape))]
-        return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
-
-    @cached_property
-    def _measures(self) -> list[Floats]:
-        """Measure (`scales.measure_of`) by which each attribute's values are halved."""
-        return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
-
-    @cached_property
-    def _by_rows(self) -> bool:
-        """Whether axes are halved by rows alone, as in older files with fewer levels."""
-        known = [(*each.blocks.values(), *each.blocks_by_order.values()) for each in self.spreads.values()]
-        levels = {len(scaled.noise) for blocks in known for scaled in blocks}
-        return bool(levels) and max(levels) < LEVELS
-
-    def share_of_blocks(self, axis: int, kind: Codes, level: int) -> Floats:
-        """Share of each class of values in the rows of each block of an attribute, (blocks, classes)."""
-        blocks = self.blocks[axis][level]
-        number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
-        held = np.bincount(blocks * kinds + kind, self._rows_of[axis], number * kinds).reshape(number, kinds)
-        return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
-
-    def _base(self, axis: int, kind: Codes) -> Floats:
-        """Weights that spread a coarser table's error along an axis: row shares, uniform if unbiased, (classes,)."""
-        if self.unbiased:
-            return np.bincount(kind) / len(kind)
-        rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])
-        total = rows.sum()
-        return rows / total if total > 0 else np.bincount(kind) / len(kind)
-
     def _check_size(self, kinds: Mapping[int, Codes]) -> None:
         """Refuse a query that distinguishes more cells or attributes than can be joined."""
         numbers = {self.domain.names[place]: int(kind.max(initial=0)) + 1 for place, kind in kinds.items()}
@@ -631,9 +383,30 @@ class Margins(margins_file.Marginals):
         )
         return float(np.sqrt(mine / its)) if its > 0.0 else None
 
+    def write(self) -> Written:
+        return _written(self)
+
+    @classmethod
+    def check(cls, manifest: Manifest, schema: Schema) -> None:
+        details_as(MarginsRecord, manifest)
+        columns = {name: member.columns for name, member in manifest.members.items()}
+        if columns not in (COLUMNS, *(COLUMNS | of_blocks(levels) for levels in range(FEWEST_LEVELS, LEVELS + 1))):
+            raise refusal("its members are not those of margins")
+        if manifest.statistics != _statistics(schema, list(schema.units)):
+            raise refusal("its statistics are not those of its schema")
+
+    @classmethod
+    def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
+        """Validate signs and ranges of single columns; consistency between columns is checked on reading."""
+        signed = (ESTIMATE, "answer", "contrast")
+        below = [name for name, each in columns.items() if name not in signed and (each < 0).any()]
+        parts = columns.get(parts_column(ESTIMATE))
+        if below or (parts is not None and (parts >= PARTS).any()):
+            raise refusal("its margins are not spelled as Sfumato spells them")
+
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
-        return cls(schema, *margins_file.read(manifest, schema, member))
+        return _read(manifest, schema, member)
 
 
 class MeasuredMargins(Margins):
@@ -662,21 +435,17 @@ class MeasuredMargins(Margins):
 
 
 def measured_components(
-    shape: Sequence[int],
-    statistics: Sequence[str],
-    measured: Sequence[tuple[Places, Measurement]],
-    asked: margins_file.Methods,
+    shape: Sequence[int], statistics: Sequence[str], measured: Sequence[tuple[Places, Measurement]], asked: Methods
 ) -> tuple[dict[str, dict[Places, Table]], tuple[tuple[Places, Measurement], ...]]:
     """ANOVA components of every statistic from noisy tables of single cells, and the measurements used.
 
     asked: method of each measurement, empty if all are cell by cell; only counts or sums of single cells are used.
     """
     used, observed = [], defaultdict[str, list[Observed]](list)
-    by_cells = margins_file.CELL_BY_CELL
-    for (places, measurement), method in zip(measured, asked or (by_cells,) * len(measured), strict=True):
+    for (places, measurement), method in zip(measured, asked or (CELL_BY_CELL,) * len(measured), strict=True):
         sizes = [shape[place] for place in places]
         cell_by_cell = isinstance(measurement.queries, Identity) and len(measurement.answers) == prod(sizes)
-        if method == by_cells and cell_by_cell and measurement.of in statistics:
+        if method == CELL_BY_CELL and cell_by_cell and measurement.of in statistics:
             used.append((places, measurement))
             values = measurement.answers.astype(np.float64).reshape(sizes)
             observed[measurement.of].append(Observed(places, values, max(measurement.noise.variance, NO_NOISE)))
@@ -684,3 +453,225 @@ def measured_components(
     if any(() not in components for components in tables.values()):
         raise QueryError(f"this release does not hold the noisy tables that it was made of; {NOT_UNBIASED}")
     return tables, tuple(used)
+
+
+@record
+class MarginsRecord:
+    """Entry of a manifest: how tables are joined, noises, spreads by order, and guesses of one-way margins."""
+
+    unbiased: bool
+    noises: list[NoiseRecord]
+    spreads: list[list[int]]
+    guessed: list[list[int]] = field(default_factory=list)  # all rows and one-way margins, in 1024ths
+
+
+def _written(content: Margins) -> Written:
+    """Members and manifest entry of a content of marginals."""
+    statistics = list(content.tables)
+    listed = [(of, table) for of, tables in content.tables.items() for table in tables.values()]
+    single = [(of, places, spread) for of, each in content.spreads.items() for places, spread in each.single.items()]
+    tables = [(statistics.index(of), len(table.places), 0) for of, table in listed]
+    tables += [(statistics.index(of), len(places), in_parts(spread)) for of, places, spread in single]
+    sets = [table.places for _, table in listed] + [places for _, places, _ in single]
+    estimates, parts = in_whole_numbers(np.concatenate([table.estimate.reshape(-1) for _, table in listed]))
+    variances = [table.noise for _, table in listed], [table.model for _, table in listed]
+    errors = (np.concatenate([np.sqrt(variance).reshape(-1) for variance in each]) for each in variances)
+    noises = {noise: place for place, noise in enumerate(dict.fromkeys(one.noise for _, one in content.measured))}
+    kinds = [*statistics, MISFIT, CONTRAST]
+    methods = content.asked or (CELL_BY_CELL,) * len(content.measured)
+    measured = [
+        (kinds.index(one.of), len(places), noises[one.noise], len(one.answers), *how)
+        for (places, one), how in zip(content.measured, methods, strict=True)
+    ]
+    columns: dict[str, list[Whole]] = {
+        "tables": _columns(tables, 3),
+        "attributes": [_flat(sets)],
+        CELLS: [estimates, parts, *(np.rint(PARTS * each).astype(np.int64) for each in errors)],
+        "measured": _columns(measured, 6),
+        "along": [_flat(places for places, _ in content.measured)],
+        "answers": [np.concatenate([np.zeros(0, dtype=np.int64), *(one.answers for _, one in content.measured)])],
+    }
+    by_scale = [(*each.blocks_by_order.values(), *each.blocks.values()) for each in content.spreads.values()]
+    levels = max((len(scaled.noise) for every in by_scale for scaled in every), default=LEVELS)
+    named = COLUMNS | of_blocks(levels)
+    if blocks := [row for of, each in content.spreads.items() for row in _blocks(statistics.index(of), each)]:
+        columns[BLOCKS] = _columns([row for row, _ in blocks], len(named[BLOCKS]))
+        columns["among"] = [_flat(places for _, places in blocks)]
+    kept = {name: dict(zip(named[name], each, strict=True)) for name, each in columns.items()}
+    orders = [content.spreads.get(of, Spreads()).by_order for of in statistics]
+    about: dict[str, Any] = {
+        "unbiased": content.unbiased,
+        "noises": [noise_as_json(noise) for noise in noises],
+        "spreads": [[in_parts(spread) for spread in each] for each in orders],
+    }
+    if content.guessed:
+        about["guessed"] = [np.rint(PARTS * each).astype(np.int64).tolist() for each in content.guessed]
+    return Written("margins", _statistics(content.schema, statistics), kept, {"details": about})
+
+
+def _read(manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> Margins:
+    """Decode marginals from an untrusted file."""
+    about, statistics = details_as(MarginsRecord, manifest), list(schema.units)
+    if len(about.spreads) != len(statistics) or any(spread < 0 for each in about.spreads for spread in each):
+        raise refusal("its manifest has spreads that do not go with its statistics")
+    tables: dict[str, dict[Places, Table]] = {of: {} for of in statistics}
+    single: dict[str, dict[Places, float]] = {of: {} for of in statistics}
+    listed, cells = member("tables"), member(CELLS)
+    estimates = from_whole_numbers(cells[ESTIMATE], cells[parts_column(ESTIMATE)])
+    numbers = (estimates, *((cells[name] / PARTS) ** 2 for name in ("noise", "model")))
+    start, shape = 0, schema.domain.shape
+    sets = _sets(listed["attributes"], member("attributes")["attribute"], len(shape))
+    for of, places, spread in zip(_named(listed["statistic"], statistics), sets, listed["spread"], strict=True):
+        if places in tables[of] or places in single[of]:
+            raise refusal("it lists a table twice")
+        if spread:  # never 0, which stands for a table with cells
+            single[of][places] = int(spread) / FINEST
+            continue
+        sizes = [shape[place] for place in places]
+        end = start + prod(sizes)
+        if end > len(estimates):
+            raise refusal("its tables have more cells than it holds")
+        tables[of][places] = Table(places, *(each[start:end].reshape(sizes) for each in numbers))
+        start = end
+    if start != len(estimates):
+        raise refusal("it holds cells of no table")
+    _check_whole(tables, len(shape), about.unbiased)
+    scaled = _read_blocks(statistics, member, len(shape)) if BLOCKS in manifest.members else {}
+    spreads = {
+        of: Spreads(tuple(spread / FINEST for spread in each), single[of], *scaled.get(of, ({}, {}, {})))
+        for of, each in zip(statistics, about.spreads, strict=True)
+    }
+    measured = tuple(_measurements(about, [*statistics, MISFIT, CONTRAST], member, shape))
+    listed = member("measured")
+    methods = tuple(zip(listed["contrasts"].tolist(), listed["length"].tolist(), strict=True))
+    if about.guessed and [len(each) for each in about.guessed] != [1, *shape]:
+        raise refusal("its guesses do not go with its schema")
+    if any(not 0 <= value < MOST_LENGTH for each in about.guessed for value in each):
+        raise refusal("its guesses are not as Sfumato makes them")
+    guessed = tuple(np.array(each, dtype=np.float64) / PARTS for each in about.guessed)
+    return Margins(schema, tables, spreads, measured, about.unbiased, methods, guessed)
+
+
+def of_blocks(levels: int) -> dict[str, list[str]]:
+    """Column names of the errors of blocks at a number of levels."""
+    spreads = [f"{part} {level}" for part in ("noise", "model") for level in range(levels)]
+    stripes = [f"stripe {axis}" for axis in range(2)]
+    listed = ["statistic", "attributes", "all", *spreads, *stripes, "contrasted", "contrast"]
+    return {BLOCKS: listed, "among": ["attribute"]}
+
+
+def _blocks(statistic: int, spreads: Spreads) -> Iterator[tuple[tuple[int, ...], Places]]:
+    """Rows for the block spreads of a statistic, each with its attributes (none if it stands for an order)."""
+    listed: list[tuple[Places, int, Scaled]] = [
+        ((), order, scaled) for order, scaled in spreads.blocks_by_order.items()
+    ]
+    listed += [(places, len(places), scaled) for places, scaled in spreads.blocks.items()]
+    for places, order, scaled in listed:
+        stripes = (*scaled.stripes, 0.0, 0.0)[:2]
+        numbers = [round(spread * FINEST) for spread in (*scaled.noise, *scaled.model, *stripes)]
+        contrast = spreads.contrasts.get(places) if places else None
+        flagged = (0, 0) if contrast is None else (1, round(contrast))
+        yield (statistic, order, int(not places), *numbers, *flagged), places
+
+
+def _read_blocks(
+    statistics: list[str], member: Callable[[str], Columns], axes: int
+) -> dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]]:
+    """Read block spreads by statistic: of all sets of an order, of single sets, and contrasts."""
+    listed = member(BLOCKS)
+    result: dict[str, tuple[dict[int, Scaled], dict[Places, Scaled], dict[Places, float]]] = {}
+    if (listed["all"] > 1).any() or (listed["contrasted"] > 1).any() or (listed["attributes"] < 2).any():
+        raise refusal("its errors of blocks are not spelled as Sfumato spells them")
+    sets = _sets(np.where(listed["all"] > 0, 0, listed["attributes"]), member("among")["attribute"], axes)
+    levels = sum(name.startswith("noise ") for name in listed)
+    spreads = [[int(entry) / FINEST for entry in listed[name].tolist()] for name in of_blocks(levels)[BLOCKS][3:-2]]
+    orders, flags, contrasts = (listed[name].tolist() for name in ("attributes", "contrasted", "contrast"))
+    for row, (of, places) in enumerate(zip(_named(listed["statistic"], statistics), sets, strict=True)):
+        by_order, single, kept = result.setdefault(of, ({}, {}, {}))
+        entry = [numbers[row] for numbers in spreads]
+        stripes = tuple(entry[2 * levels :]) if orders[row] == 2 else ()
+        scaled = Scaled(tuple(entry[:levels]), tuple(entry[levels : 2 * levels]), stripes)
+        if places in single or (not places and orders[row] in by_order):
+            raise refusal("it lists the errors of a set's blocks twice")
+        if places:
+            single[places] = scaled
+        else:
+            by_order[orders[row]] = scaled
+        if flags[row]:
+            if len(places) != CONTRASTED:
+                raise refusal("it has contrasts of sets that have none")
+            kept[places] = float(contrasts[row])
+    return result
+
+
+def _check_whole(tables: Mapping[str, Mapping[Places, Table]], axes: int, unbiased: bool) -> None:
+    """Refuse tables without a total or a one-way margin, and negative counts where none can be."""
+    for by_places in tables.values():
+        if () not in by_places or (not unbiased and any((axis,) not in by_places for axis in range(axes))):
+            raise refusal("it lacks the total or a one-way margin of a statistic")
+    if not unbiased and any((table.estimate < 0).any() for table in tables["count"].values()):
+        raise refusal("it holds negative counts, where none can be")
+
+
+def _measurements(
+    about: MarginsRecord, kinds: list[str], member: Callable[[str], Columns], shape: Sequence[int]
+) -> Iterator[tuple[Places, Measurement]]:
+    """Decode the measurements, each with its attributes."""
+    listed, answers = member("measured"), member("answers")["answer"]
+    sets = _sets(listed["attributes"], member("along")["attribute"], len(shape))
+    ends = np.cumsum(listed["answers"])
+    if (listed["noise"] >= len(about.noises)).any() or int(ends[-1] if len(ends) else 0) != len(answers):
+        raise refusal("its measurements do not go with their noises or answers")
+    named = _named(listed["statistic"], kinds)
+    if (listed["contrasts"] > FEW_VALUES).any() or (listed["length"] > MOST_LENGTH).any():
+        raise refusal("its measurements are not as Sfumato makes them")
+    numbers = (listed[name].tolist() for name in ("noise", "answers", "contrasts", "length"))
+    for of, places, noise, size, few, length, end in zip(named, sets, *numbers, ends.tolist(), strict=True):
+        if size < 1:
+            raise refusal("it lists a measurement without answers")
+        queries = _queries(tuple(shape[place] for place in places), few, length, size)
+        yield places, Measurement(of, queries, answers[end - size : end], (about.noises[noise].noise,))
+
+
+def _queries(sizes: tuple[int, ...], few: int, length: int, rows: int) -> Queries:
+    """Query matrix of a measured margin: its cells, or contrasts of them."""
+    if not few:
+        return Identity(rows)
+    if prod(size - 1 if size <= few else size for size in sizes) != rows:
+        raise refusal("its measurements do not have the answers that they ask for")
+    queries = tables_by_contrasts(sizes, few)
+    return levelled(queries, length) if length else queries
+
+
+def _sets(orders: Whole, flat: Whole, axes: int) -> list[Places]:
+    """Split a flat list of attributes into sets by their orders."""
+    if int(orders.sum()) != len(flat) or (orders > axes).any() or (flat >= axes).any():
+        raise refusal("its lists of attributes do not go with its schema")
+    ends = np.cumsum(orders)
+    sets = [tuple(flat[end - order : end].tolist()) for order, end in zip(orders, ends, strict=True)]
+    if any(places != tuple(sorted(set(places))) for places in sets):
+        raise refusal("its lists of attributes are not in order")
+    return sets
+
+
+def _named(codes: Whole, names: list[str]) -> list[str]:
+    """Names of statistics by their codes in the file."""
+    if (codes >= len(names)).any():
+        raise refusal("its tables are of statistics that its schema does not have")
+    return [names[code] for code in codes]
+
+
+def _statistics(schema: Schema, statistics: list[str]) -> list[Statistic]:
+    """Manifest entries of the statistics."""
+    found = (members.statistic(of, schema, None) for of in statistics)
+    return [Statistic(one.of, CELLS, ESTIMATE, None, one.step, one.centre) for one in found]
+
+
+def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Whole]:
+    """Transpose rows of integers into columns."""
+    return list(np.array(rows, dtype=np.int64).reshape(-1, width).T.copy())
+
+
+def _flat(sets: Iterable[Places]) -> Whole:
+    """Attributes of all sets, one after the other."""
+    return np.array([place for places in sets for place in places], dtype=np.int64)

@@ -25,12 +25,11 @@ from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.margins.calibration import ALL, LOOKS, contrasts_of, halves_of, scaled_blocks
-from sfumato.models.margins.content import Margins
-from sfumato.models.margins.file import CELL_BY_CELL, CONTRAST, MISFIT
+from sfumato.models.margins.content import CELL_BY_CELL, Margins
 from sfumato.models.margins.joining import NO_NOISE
 from sfumato.models.margins.measure import estimated, sums_of
 from sfumato.models.margins.scales import MEASURED, Contrasts, Haar, OfThree, Scaled, Spreads, of_three
-from sfumato.models.margins.table import WIDER, Noisy, Places, Table
+from sfumato.models.margins.table import CONTRAST, MISFIT, WIDER, Noisy, Places, Table
 from sfumato.queries import Identity
 from sfumato.schema import Schema
 from sfumato.schema.schema import missing_of
@@ -193,7 +192,7 @@ def _by_precision(listed: Iterable[tuple[Places, Noisy]]) -> list[tuple[Places, 
 
 
 def _in_rounds(contrasts: Sequence[Mapping[Places, Contrasts]]) -> list[dict[Places, Contrasts]]:
-    """Contrasts of all releases; those of the same blocks are averaged by precision, others come one after another."""
+    """Contrasts of all releases, in rounds of one for each pair; those of equal blocks are averaged by precision."""
     rounds: list[dict[Places, Contrasts]] = []
     by_blocks = dict[tuple[Places, int, bytes], Contrasts]()
     for each in contrasts:

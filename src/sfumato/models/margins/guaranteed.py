@@ -15,30 +15,56 @@ second on both. So given all that came earlier the noises of each of the three a
 and each has a share of the tail fixed in advance. Which bounds of the second round are used, and with which parts of
 its share, is decided by noise sizes, the first round and misfits, never by its own answers. The parts add up (union
 bound).
+
+Tables one by one (`Tables`), where rounds are not known. Frechet bounds: a weighted sum is at most the sum over any
+table's cells of the largest weight in each; rows in two sets are at least those in the one and in the other less all
+rows (Frechet 1935). A table is used, and gets its share of the tail, by what was measured before it.
+
+`FromTables` takes boxes where it can, for each statistic of a sum; `PossibleSource` knows structural zeros besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
-from itertools import combinations, islice, product
-from math import inf, prod
+from itertools import combinations, dropwhile, islice, product, takewhile
+from math import inf, prod, sqrt
 from statistics import NormalDist
 
 import numpy as np
 
-from sfumato.answers.noise_sum import Ends, half_width_of, moments_of, reach_of_count
+from sfumato.answers.guaranteed_columns import Source
+from sfumato.answers.noise_sum import Ends, half_width_of, lowest, moments_of, reach_of_count
+from sfumato.answers.question import Gathered, WeightRange
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
-from sfumato.models.margins.table import Places, subsets, sum_kinds, sum_out
+from sfumato.models.margins.table import (
+    CONTRAST,
+    MISFIT,
+    Narrowed,
+    Places,
+    guess_of,
+    guess_with_zeros,
+    subsets,
+    sum_kinds,
+    sum_out,
+)
+from sfumato.queries import Identity
+from sfumato.sql import Amount
 
 OF_FIRST, OF_MISFITS = 1 / 8, 1 / 8  # of a tail, for the first round and for misfits; the second round has the rest
 MOST_BOUNDS = 4  # of the second round, for each end; their parts are 1/2, 1/4 and so on
 LIKELY = 2.5  # standard errors by which a bound is expected to be off, where bounds are ranked
 WIDE = 100.0  # sigma squared of discrete Gaussian noises from which a sum of them is as a normal one, but for steps
 MOST_KNOWN = 256  # numbers n_A that are pooled, and triples that are looked at
+
+# Of the tail, for all rows, tables of one attribute, of some and of all attributes of a question; and of one attribute.
+SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}
+SHARES_OF_ONE = {"single": 1 / 2, "all": 1 / 2}
+BETTER = 0.5  # times the variance of an earlier table of the same attributes, from which a table is used too
 
 Misfits = Mapping[Places, tuple[float, Noise, Floats]]  # of pairs: noisy sums of |x - g| over all cells; and g
 Pairs = dict[Places, "_Bound"]
@@ -72,7 +98,9 @@ class _Bound:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Tables chosen together, pooled, and their least-squares fits of the n_A by sizes of boxes."""
+    """Measurement round: pooled tables, and their least-squares fits of the counts n_A of boxes, by box size.
+
+    asked: attributes of the query."""
 
     asked: Places
     pools: Sequence[_Pool]
@@ -432,3 +460,254 @@ def _lowers(of: _Round, far: Mapping[Places, float], guess: Floats, fitted: _Fit
             inside.append(attribute)
         else:
             yield bound
+
+
+@dataclass(frozen=True, eq=False)
+class FromTables(Source):
+    """Guaranteed bounds of sums from noisy marginal tables.
+
+    sizes: of all attributes. kinds: for the attributes of a query, the class of every value. measured: all measurements
+    in order. guessed: the number of all rows, then the one-way margins: misfits of pairs are distances from products of
+    these.
+    """
+
+    sizes: tuple[int, ...]
+    kinds: Mapping[int, Codes]
+    measured: tuple[tuple[Places, Measurement], ...]
+    guessed: tuple[Floats, ...] = ()
+    structure: Structure | None = None
+    boxes: dict[str, Boxes | None] = field(default_factory=dict)  # by statistic, as they are asked for
+
+    @property
+    def work(self) -> int:
+        """Number of noisy answers in tables that share an attribute with the query."""
+        asked = {*self.kinds}
+        return sum(len(one.answers) for places, one in self.measured if one.of != CONTRAST and asked & {*places})
+
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
+        """Guaranteed bounds of a weighted sum; the tail probability is divided evenly among its statistics."""
+        return self.ends_within(query, cells, tail, inf)
+
+    def ends_within(self, query: WeightRange, cells: Gathered, tail: float, beyond: float) -> Ends:
+        """Bounds of a sum; of one count alone the lower is -inf where the upper is greater than `beyond`."""
+        shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
+        parts, low, high = query.statistics, 0.0, 0.0
+        for of in parts:
+            low_weights = query.low[of].reshape(shape)
+            same = query.high[of] is query.low[of]
+            weights = (low_weights, low_weights if same else query.high[of].reshape(shape))
+            if of not in self.boxes:
+                self.boxes[of] = self.boxes_of(of)
+            boxes = self.boxes[of]
+            ends = (
+                None
+                if boxes is None
+                else boxes.ends(*weights, tail / len(parts), beyond if parts == ("count",) else inf)
+            )
+            if ends is None:
+                mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
+                ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
+            low, high = low + ends.low, high + ends.high
+        return Ends(low, high)
+
+    def ends_by_cell(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
+        if "count" not in self.boxes:
+            self.boxes["count"] = self.boxes_of("count")
+        boxes = self.boxes["count"]
+        return None if boxes is None else boxes.ends_by_class(tail, beyond)
+
+    def boxes_of(self, of: str) -> Boxes | None:
+        """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
+
+        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these; of several
+        releases, whose noise is independent, in the same order. Sums of measures are along sets of attributes that
+        the schema alone fixes.
+        """
+        if of != "count":
+            sums = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
+            return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
+        first = list(takewhile(lambda item: item[1].of == of and len(item[0]) == 1, self.measured))
+        later = self.measured[len(first) :]
+        every = [(place,) for place in range(len(self.sizes))]
+        if not later or [places for places, _ in first] != every * max(1, len(first) // len(every)):
+            return None
+        tables = list(
+            takewhile(
+                lambda item: item[1].of == of and self._whole(item), dropwhile(lambda item: item[1].of != of, later)
+            )
+        )
+        if later[0][1].of != MISFIT or not tables:
+            return None
+        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(later[0][1]))
+
+    def _misfits(self, measured: Measurement) -> Misfits:
+        """Noisy misfit, its noise and the product table of margins, for each pair of the query that has a misfit."""
+        cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
+        known = self.structure
+        if known is not None:
+            cells = {pair: each for pair, each in cells.items() if known.essential(pair) == pair}
+        if not self.guessed or not 0 < len(measured.answers) <= len(cells):
+            return {}
+        most = sorted(cells.values())[len(measured.answers) - 1]
+        pairs = [pair for pair, each in cells.items() if each <= most]
+        if len(pairs) != len(measured.answers):
+            return {}
+        listed = zip(pairs, measured.answers.tolist(), strict=True)
+        asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
+
+        def guess(pair: Places) -> Floats:
+            return guess_of(self.guessed, pair) if known is None else guess_with_zeros(self.guessed, pair, known)
+
+        return {pair: (float(misfit), measured.noise, guess(pair)) for pair, misfit in asked}
+
+    def _whole(self, item: tuple[Places, Measurement]) -> bool:
+        """Whether a measurement is of every single cell of its table."""
+        places, measurement = item
+        cells = prod(self.sizes[place] for place in places)
+        return bool(places) and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells
+
+
+@dataclass(frozen=True, eq=False)
+class _Used:
+    """Frechet bounds from one table. along: the attributes of the query that the table has.
+
+    inside: lower bound of the rows with the query's values of these attributes.
+    """
+
+    along: Places
+    ends: Ends
+    inside: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Guaranteed bounds from noisy tables of one statistic, in the order of measurement. sizes: of all attributes."""
+
+    sizes: tuple[int, ...]
+    measured: Sequence[tuple[Places, Measurement]]
+    counts: bool
+
+    def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
+        """Frechet bounds of a weighted sum over cells, from all measured marginals.
+
+        low, high: bounds of the weights, an axis for each attribute of `kinds`. kinds: by attribute, the class of every
+        value; values of one class weigh the same. tail: probability that the bounds may miss.
+        """
+        used, attributes = list[_Used](), tuple(kinds)
+        product = self.counts and bool(self.measured) and len(attributes) > 1 and _is_product(low, attributes)
+        seen: dict[tuple[str, Places], float] = {}
+        number = dict.fromkeys(SHARES, 0)
+        for places, table in self.measured:
+            along = tuple(attribute for attribute in places if attribute in kinds)
+            least, most = _over_others(low, attributes, along, np.min), _over_others(high, attributes, along, np.max)
+            full = np.array_equal(least, low) and np.array_equal(most, high)
+            if not full and not (self.counts and along):
+                continue
+            kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
+            variance = table.noise.variance * prod(
+                self.sizes[attribute] for attribute in places if attribute not in kinds
+            )
+            if variance > BETTER * seen.get((kind, along), inf):
+                continue
+            seen[kind, along] = variance
+            number[kind] += 1
+            share = _share(kind, number[kind], len(attributes)) * tail
+            if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
+                least = _over_others(low, attributes, along, np.max)
+            below, above = (_spread(weights, attributes, places, kinds, self.sizes) for weights in (least, most))
+            rows = np.arange(len(table.answers))
+            inside, high_end = lowest(table, rows, below, share), -lowest(table, rows, -above, share)
+            if self.counts and above.min(initial=0.0) >= 0.0:  # as in `Boxes`: not further below 0 than this
+                deviation = sqrt(table.noise.variance * float(above @ above))
+                high_end += max(0.0, -deviation - float(above @ table.answers))
+            used.append(_Used(along, Ends(inside if full or not product else 0.0, high_end), inside))
+        lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
+        if product:
+            lows.append(self._overlap(used, attributes, SHARES["total"] * tail))
+        return Ends(max(lows, default=-inf), min(highs, default=inf))
+
+    def _overlap(self, used: Sequence[_Used], attributes: Places, tail: float) -> float:
+        """Lower bound of the rows in several sets at once: rows in each, less all rows for all but one."""
+        _, table = self.measured[0]
+        rows = np.arange(len(table.answers))
+        every = -lowest(table, rows, -np.ones(len(rows)), tail)
+        left, total, sets = set(attributes), 0.0, 0
+        while left:
+            best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
+            if best is None or not left & set(best.along):
+                return -inf
+            left -= set(best.along)
+            total, sets = total + best.inside, sets + 1
+        return total - (sets - 1) * every
+
+
+def _share(kind: str, number: int, attributes: int) -> float:
+    """Share of the tail for the n-th table of a kind.
+
+    Every attribute of the query has a reserved one-way table; the k-th table after these has 1 / (k (k + 1)) of the
+    kind's share, which sum to at most all of it.
+    """
+    share, first = (SHARES_OF_ONE if attributes < 2 else SHARES)[kind], max(1, attributes) if kind == "single" else 0
+    if first:
+        share /= 2.0
+    return share / first if number <= first else share / ((number - first) * (number - first + 1))
+
+
+def _over_others(weights: Floats, attributes: Places, along: Places, least_or_most: object) -> Floats:
+    """Least or greatest weight over the attributes that a table lacks, broadcast to the shape of the weights."""
+    others = tuple(axis for axis, attribute in enumerate(attributes) if attribute not in along)
+    extreme: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
+    return np.broadcast_to(extreme, weights.shape)
+
+
+def _spread(
+    weights: Floats, attributes: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]
+) -> Floats:
+    """Weights on the cells of a table, flat, from weights along the attributes of a query."""
+    first = weights[tuple(slice(None) if attribute in places else 0 for attribute in attributes)]
+    here = [attribute for attribute in attributes if attribute in places]
+    for axis, attribute in enumerate(here):
+        first = np.take(first, kinds[attribute], axis=axis)
+    shape = [sizes[attribute] if attribute in here else 1 for attribute in places]
+    return np.ascontiguousarray(
+        np.broadcast_to(first.reshape(shape), [sizes[attribute] for attribute in places])
+    ).reshape(-1)
+
+
+def _is_product(weights: Floats, attributes: Places) -> bool:
+    """Whether weights are the indicator of a product of sets of values."""
+    if not np.isin(weights, (0.0, 1.0)).all():
+        return False
+    product = np.ones_like(weights)
+    for attribute in attributes:
+        product = product * _over_others(weights, attributes, (attribute,), np.max)
+    return bool(np.array_equal(product, weights))
+
+
+@dataclass(frozen=True, eq=False)
+class PossibleSource(Source):
+    """Guaranteed bounds with structural zeros: exactly 0 for sums of impossible cells.
+
+    possible: flags of the cells of the view. narrowed: the question as `inner` knows it.
+    """
+
+    inner: Source
+    possible: Flags
+    narrowed: Narrowed | None = None
+
+    @property
+    def work(self) -> int:
+        return self.inner.work
+
+    def refuse(self, amounts: Sequence[Amount]) -> None:
+        self.inner.refuse(amounts)
+
+    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
+        weights = (*query.low.values(), *query.high.values())
+        if not any((each * self.possible).any() for each in weights):
+            return Ends(0.0, 0.0)
+        if self.narrowed is not None:
+            places = self.narrowed.cells.reshape(-1)
+            low, high = ({of: each[places] for of, each in part.items()} for part in (query.low, query.high))
+            query = replace(query, low=low, high=high)
+        return self.inner.ends(query, cells, tail)

@@ -54,12 +54,12 @@ from sfumato.errors import QueryError, SchemaError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
 from sfumato.models.calibration.model_error import OF_NORMAL
-from sfumato.models.margins import file as margins_file
 from sfumato.models.margins.content import Margins
+from sfumato.models.margins.guaranteed import FromTables
 from sfumato.models.margins.joining import MOST_SMOOTHED, SPIKE_OF_MANY, by_halves
-from sfumato.models.margins.noise import ErrorsOf, FromTables, JoinedNoise, longest_tail
+from sfumato.models.margins.noise import ErrorsOf, JoinedNoise, longest_tail
 from sfumato.models.margins.scales import FINEST, in_parts
-from sfumato.models.margins.table import WIDER, JoinedErrors, Places, SumWeights, spread_out
+from sfumato.models.margins.table import CONTRAST, WIDER, JoinedErrors, Places, SumWeights, spread_out
 from sfumato.queries import Identity
 from sfumato.releases.contents.content import About, ContentOfCells, Written
 from sfumato.releases.file.fit_records import from_whole_numbers, in_whole_numbers
@@ -502,7 +502,7 @@ class NestedMargins(ContentOfCells):
         if all((line.share == 1.0).all() and not line.noise.any() for line in lines.values()):
             return self.groups.sure({n: lines[n].of_groups if n in lines else k for n, k in kinds.items()})
         first: list[tuple[Places, Measurement]] = [((place,), each.measured) for place, each in self.values.items()]
-        known = [(places, one) for places, one in self.groups.measured if places and one.of != margins_file.CONTRAST]
+        known = [(places, one) for places, one in self.groups.measured if places and one.of != CONTRAST]
         others = [(places, one) for places, one in known if not {*places} & {*self.values}]
         asked = {self.domain.place(name): kind for name, kind in fine.items() if kind.max(initial=0) > 0}
         return FromTables(self.domain.shape, {place: asked[place] for place in sorted(asked)}, (*first, *others))
@@ -564,11 +564,11 @@ class NestedMargins(ContentOfCells):
             raise refusal("its long attributes are not those of its schema")
         if any(len(each.uneven) != len(shape) or min(each.uneven) < 1 for each in own.below):
             raise refusal("its manifest says of its long attributes what Sfumato does not")
-        margins_file.check(rest, coarse(schema))
+        Margins.check(rest, coarse(schema))
 
     @classmethod
     def check_values(cls, manifest: Manifest, schema: Schema, columns: Columns) -> None:
-        margins_file.check_values(columns)
+        Margins.check_values(manifest, schema, columns)
 
     @classmethod
     def read(cls, manifest: Manifest, schema: Schema, member: Callable[[str], Columns]) -> NestedMargins:

@@ -1,48 +1,60 @@
-"""Error terms of answers from joined marginals: normal covariances, and guaranteed bounds from the noisy tables.
+"""Marginals with the errors of their cells and blocks, and the covariances of the sums that a query asks for.
 
-`JoinedNoise` turns the error model of a joined table (table.py) into covariances of the sums that a query asks for, by
-group. `FromTables` bounds each sum, by least squares over boxes (guaranteed.py) where measurement rounds are known, and
-by Frechet bounds table by table otherwise.
-
-Frechet bounds (`Tables`): a weighted sum is at most the sum over any table's cells of the largest weight in each; rows
-in two sets are at least those in the one and in the other less all rows (Frechet 1935). A table is used, and gets its
-share of the tail, by what was measured before it.
+`Marginals` has the tables and their error model: an independent component for each set of attributes, for cells and for
+blocks (table.py, scales.py). `JoinedNoise` turns the error model of a joined table into covariances by group.
 
 Reach (`longest_reach`, `longest_tail`): quantiles of sums of a few noises in standard errors, where sums of many are
 taken as normal; Laplace noise has longer tails, and narrow discrete noise has steps.
 
-Structural zeros (`Narrowed`, `PossibleNoise`). Where a question names an attribute and one that follows from it, the
-coarser is no axis of its own (`Narrowed`): its values are classes of the finer one's. An impossible cell holds 0
-whatever weight it has in a sum, so the error variance of a sum is at most the least over all such weights (conditioning
-of normal errors on those that are known to be 0); `PossibleNoise` takes the smaller of two: weights as asked, and none
-on impossible cells.
+Structural zeros (`PossibleNoise`). Where a question names an attribute and one that follows from it, the coarser is no
+axis of its own (`table.Narrowed`): its values are classes of the finer one's. An impossible cell holds 0 whatever
+weight it has in a sum, so the error variance of a sum is at most the least over all such weights (conditioning of
+normal errors on those that are known to be 0); `PossibleNoise` takes the smaller of two: weights as asked, and none on
+impossible cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
-from itertools import combinations, dropwhile, takewhile
+from functools import cached_property, lru_cache
+from itertools import combinations
 from math import ceil, inf, prod, sqrt
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, Sum, Terms, distinct_ends
 from sfumato.answers.fieller import NormalErrors
-from sfumato.answers.guaranteed_columns import Source
-from sfumato.answers.noise_sum import Ends, half_width, lowest
-from sfumato.answers.question import ByStatistic, Gathered, Groups, WeightRange, Weights
+from sfumato.answers.noise_sum import half_width
+from sfumato.answers.question import ByStatistic, Gathered, Groups, Weights
 from sfumato.arrays import Codes, Flags, Floats
-from sfumato.domain.structural import Structure
 from sfumato.frozen import dataclass
 from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
-from sfumato.models.margins.file import CONTRAST, MISFIT
-from sfumato.models.margins.guaranteed import WIDE, Boxes, Misfits
-from sfumato.models.margins.table import Coarse, JoinedErrors, Places, SumWeights, guess_of, guess_with_zeros
+from sfumato.models.margins.guaranteed import WIDE
+from sfumato.models.margins.joining import level_of
+from sfumato.models.margins.scales import LEVELS, Spreads, bends, bent, halved, measure_of, mixed_sizes, shape_of
+from sfumato.models.margins.table import (
+    Coarse,
+    JoinedErrors,
+    Narrowed,
+    Noisy,
+    Places,
+    SumWeights,
+    Table,
+    pooled,
+    product_of,
+    subsets,
+    sum_kinds,
+    sum_out,
+)
 from sfumato.queries import Identity
-from sfumato.sql import Amount
+from sfumato.releases.contents.content import ContentOfCells
+from sfumato.schema import Schema
+
+Methods = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
+MOST_GUESSED = 2**14  # values of guesses that a manifest has room for
 
 MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
 NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
@@ -152,235 +164,303 @@ class JoinedNoise(NoiseSource):
         return tuple(self.names[place] for place in max(shares, key=lambda places: shares[places]))
 
 
-Listed = Sequence[tuple[Places, Measurement]]
-
-
 @dataclass(frozen=True, eq=False)
-class FromTables(Source):
-    """Guaranteed bounds of sums from noisy marginal tables.
+class Marginals(ContentOfCells):
+    """Marginal tables by statistic and axes; () is the total, and every attribute has a one-way table.
 
-    sizes: of all attributes. kinds: for the attributes of a query, the class of every value. measured: all measurements
-    in order. guessed: the number of all rows, then the one-way margins: misfits of pairs are distances from products of
-    these.
+    spreads: overdispersion of sets without a table, by statistic. measured: all noisy answers, with the axes of each.
+    unbiased: tables are as measured, may be negative, and are joined by adding ANOVA components; components of no table
+    are then unknown. asked: method of each measurement (`Methods`), empty if all are cell by cell. guessed: number of
+    all rows and one-way margins, with whose products the first misfits compare pairs, for guaranteed intervals. shared:
+    by axes, where estimates borrow from other periods (borrowing.py), covariance by cell of two periods' errors, mean
+    over pairs of periods. lags: ratio of the covariance at each lag to that mean, of all pairs of axes, (periods,).
     """
 
-    sizes: tuple[int, ...]
-    kinds: Mapping[int, Codes]
-    measured: tuple[tuple[Places, Measurement], ...]
+    uses: ClassVar[frozenset[str]] = frozenset({"details"})
+    compared: ClassVar[str] = "cells of two columns"
+
+    schema: Schema
+    tables: Mapping[str, Mapping[Places, Table]]
+    spreads: Mapping[str, Spreads] = field(default_factory=dict)
+    measured: tuple[tuple[Places, Measurement], ...] = ()
+    unbiased: bool = False
+    asked: Methods = ()
     guessed: tuple[Floats, ...] = ()
-    structure: Structure | None = None
-    boxes: dict[str, Boxes | None] = field(default_factory=dict)  # by statistic, as they are asked for
+    shared: Mapping[Places, Floats] = field(default_factory=dict)
+    lags: Floats | None = None
 
-    @property
-    def work(self) -> int:
-        """Number of noisy answers in tables that share an attribute with the query."""
-        asked = {*self.kinds}
-        return sum(len(one.answers) for places, one in self.measured if one.of != CONTRAST and asked & {*places})
+    def __post_init__(self) -> None:
+        """Round to the digits of a file, so that answers are the same before and after it."""
+        tables = {of: {p: table.rounded() for p, table in every.items()} for of, every in self.tables.items()}
+        object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "spreads", {of: each.rounded() for of, each in self.spreads.items()})
+        if sum(map(len, self.guessed)) > MOST_GUESSED:
+            object.__setattr__(self, "guessed", ())
 
-    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
-        """Guaranteed bounds of a weighted sum; the tail probability is divided evenly among its statistics."""
-        return self.ends_within(query, cells, tail, inf)
+    @cached_property
+    def noisy(self) -> Mapping[Places, Noisy]:
+        """Noisy counts of one and two attributes, pooled over all measurements of cells that contain them."""
+        listed, shape = [], self.domain.shape
+        for places, one in self.measured:
+            sizes = [shape[place] for place in places]
+            if one.of == "count" and places and isinstance(one.queries, Identity) and len(one.answers) == prod(sizes):
+                listed.append((places, (one.answers.astype(np.float64).reshape(sizes), one.noise.continuous_variance)))
+        sets = {part for places, _ in listed for order in (1, 2) for part in combinations(places, order)}
+        return {places: pooled(listed, places) for places in sorted(sets)}
 
-    def ends_within(self, query: WeightRange, cells: Gathered, tail: float, beyond: float) -> Ends:
-        """Bounds of a sum; of one count alone the lower is -inf where the upper is greater than `beyond`."""
-        shape = [int(kind.max()) + 1 for kind in self.kinds.values()]
-        parts, low, high = query.statistics, 0.0, 0.0
-        for of in parts:
-            low_weights = query.low[of].reshape(shape)
-            same = query.high[of] is query.low[of]
-            weights = (low_weights, low_weights if same else query.high[of].reshape(shape))
-            if of not in self.boxes:
-                self.boxes[of] = self.boxes_of(of)
-            boxes = self.boxes[of]
-            ends = (
-                None
-                if boxes is None
-                else boxes.ends(*weights, tail / len(parts), beyond if parts == ("count",) else inf)
-            )
-            if ends is None:
-                mine = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
-                ends = Tables(self.sizes, mine, of == "count").ends(*weights, self.kinds, tail / len(parts))
-            low, high = low + ends.low, high + ends.high
-        return Ends(low, high)
+    def errors(
+        self, of: str, kinds: Mapping[int, Codes], joined: Mapping[str, Floats], *, single: bool = False
+    ) -> ErrorsOf:
+        """Error model of one statistic along some axes, by classes of values.
 
-    def ends_by_cell(self, tail: float, beyond: Floats) -> tuple[Floats, Floats] | None:
-        if "count" not in self.boxes:
-            self.boxes["count"] = self.boxes_of("count")
-        boxes = self.boxes["count"]
-        return None if boxes is None else boxes.ends_by_class(tail, beyond)
-
-    def boxes_of(self, of: str) -> Boxes | None:
-        """Measurements of a statistic in rounds; None where each table may depend on the noise of the one before.
-
-        Of counts, one-way tables come first, then misfits, then tables that were all chosen by these; of several
-        releases, whose noise is independent, in the same order. Sums of measures are along sets of attributes that
-        the schema alone fixes.
+        joined: joined estimates of all statistics. single: without errors of blocks, which hardly reach single cells.
         """
-        if of != "count":
-            sums = [(places, measurement) for places, measurement in self.measured if measurement.of == of]
-            return Boxes(self.sizes, self.kinds, [], sums, counts=False) if all(map(self._whole, sums)) else None
-        first = list(takewhile(lambda item: item[1].of == of and len(item[0]) == 1, self.measured))
-        later = self.measured[len(first) :]
-        every = [(place,) for place in range(len(self.sizes))]
-        if not later or [places for places, _ in first] != every * max(1, len(first) // len(every)):
-            return None
-        tables = list(
-            takewhile(
-                lambda item: item[1].of == of and self._whole(item), dropwhile(lambda item: item[1].of != of, later)
-            )
+        places, counts = tuple(kinds), np.maximum(joined["count"], 0.0)
+        noise: dict[Places, Floats] = {}
+        model: dict[Places, Floats] = {}
+        unknown: dict[Places, Floats] = {}
+        levelled = of == "count" and not self.unbiased
+        apart: dict[str, dict[int, Floats]] = {"noise": {}, "model": {}}
+        for part in subsets(tuple(range(len(places)))):
+            within = tuple(places[axis] for axis in part)
+            table = self.tables[of].get(within)
+            if table is not None:
+                summed = table.summed(kinds)
+                noise[part], model[part] = summed.noise, summed.model
+                if levelled and len(part) == 1:
+                    loose = table.errors_of(table.estimate <= 0.0).summed(kinds)
+                    noise[part], model[part] = summed.noise - loose.noise, summed.model - loose.model
+                    apart["noise"][part[0]], apart["model"][part[0]] = loose.noise, loose.model
+            elif self.unbiased:
+                unknown[part] = np.ones([joined["count"].shape[axis] for axis in part])
+            else:
+                spread = self.spreads[of].of(within) if of in self.spreads else 0.0
+                model[part] = spread * sum_out(counts, part, range(len(places)))
+        bases = tuple(self._base(place, kinds[place]) for place in places)
+        one_way = self.tables["count"]
+        shifts = (sum_kinds(level_of(one_way[place,].estimate), [kinds[place]]) for place in places)
+        levels = tuple(shifts) if levelled else None
+        by_noise, by_model = ([], []) if single else self._of_blocks(of, kinds)
+        return ErrorsOf(
+            JoinedErrors(bases, noise, levels, apart["noise"], by_noise),
+            JoinedErrors(bases, model, levels, apart["model"], by_model),
+            JoinedErrors(bases, unknown),
         )
-        if later[0][1].of != MISFIT or not tables:
-            return None
-        return Boxes(self.sizes, self.kinds, first, tables, self._misfits(later[0][1]))
 
-    def _misfits(self, measured: Measurement) -> Misfits:
-        """Noisy misfit, its noise and the product table of margins, for each pair of the query that has a misfit."""
-        cells = {pair: self.sizes[pair[0]] * self.sizes[pair[1]] for pair in combinations(range(len(self.sizes)), 2)}
-        known = self.structure
-        if known is not None:
-            cells = {pair: each for pair, each in cells.items() if known.essential(pair) == pair}
-        if not self.guessed or not 0 < len(measured.answers) <= len(cells):
-            return {}
-        most = sorted(cells.values())[len(measured.answers) - 1]
-        pairs = [pair for pair, each in cells.items() if each <= most]
-        if len(pairs) != len(measured.answers):
-            return {}
-        listed = zip(pairs, measured.answers.tolist(), strict=True)
-        asked = ((pair, misfit) for pair, misfit in listed if {*pair} <= {*self.kinds})
+    def _recurring(self, kinds: Mapping[int, Codes], of: str, model: JoinedErrors) -> JoinedErrors:
+        """Part of the model errors that recurs in all periods of a series, which differences between periods cancel.
 
-        def guess(pair: Places) -> Floats:
-            return guess_of(self.guessed, pair) if known is None else guess_with_zeros(self.guessed, pair, known)
-
-        return {pair: (float(misfit), measured.noise, guess(pair)) for pair, misfit in asked}
-
-    def _whole(self, item: tuple[Places, Measurement]) -> bool:
-        """Whether a measurement is of every single cell of its table."""
-        places, measurement = item
-        cells = prod(self.sizes[place] for place in places)
-        return bool(places) and isinstance(measurement.queries, Identity) and len(measurement.answers) == cells
-
-
-# Of the tail, for all rows, tables of one attribute, of some and of all attributes of a question; and of one attribute.
-SHARES = {"total": 1 / 8, "single": 1 / 8, "some": 1 / 4, "all": 1 / 2}
-SHARES_OF_ONE = {"single": 1 / 2, "all": 1 / 2}
-BETTER = 0.5  # times the variance of an earlier table of the same attributes, from which a table is used too
-
-
-@dataclass(frozen=True, eq=False)
-class _Used:
-    """Frechet bounds from one table. along: the attributes of the query that the table has.
-
-    inside: lower bound of the rows with the query's values of these attributes.
-    """
-
-    along: Places
-    ends: Ends
-    inside: float
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """Guaranteed bounds from noisy tables of one statistic, in the order of measurement. sizes: of all attributes."""
-
-    sizes: tuple[int, ...]
-    measured: Sequence[tuple[Places, Measurement]]
-    counts: bool
-
-    def ends(self, low: Floats, high: Floats, kinds: Mapping[int, Codes], tail: float) -> Ends:
-        """Frechet bounds of a weighted sum over cells, from all measured marginals.
-
-        low, high: bounds of the weights, an axis for each attribute of `kinds`. kinds: by attribute, the class of every
-        value; values of one class weigh the same. tail: probability that the bounds may miss.
+        kinds: by attribute, the class of every value. of: the statistic. model: its model errors.
         """
-        used, attributes = list[_Used](), tuple(kinds)
-        product = self.counts and bool(self.measured) and len(attributes) > 1 and _is_product(low, attributes)
-        seen: dict[tuple[str, Places], float] = {}
-        number = dict.fromkeys(SHARES, 0)
-        for places, table in self.measured:
-            along = tuple(attribute for attribute in places if attribute in kinds)
-            least, most = _over_others(low, attributes, along, np.min), _over_others(high, attributes, along, np.max)
-            full = np.array_equal(least, low) and np.array_equal(most, high)
-            if not full and not (self.counts and along):
-                continue
-            kind = "all" if full and len(places) > 1 else "single" if len(places) == 1 else "some"
-            variance = table.noise.variance * prod(
-                self.sizes[attribute] for attribute in places if attribute not in kinds
-            )
-            if variance > BETTER * seen.get((kind, along), inf):
-                continue
-            seen[kind, along] = variance
-            number[kind] += 1
-            share = _share(kind, number[kind], len(attributes)) * tail
-            if product:  # a set of values weighs all or nothing: what is in it serves better than what weighs anyhow
-                least = _over_others(low, attributes, along, np.max)
-            below, above = (_spread(weights, attributes, places, kinds, self.sizes) for weights in (least, most))
-            rows = np.arange(len(table.answers))
-            inside, high_end = lowest(table, rows, below, share), -lowest(table, rows, -above, share)
-            if self.counts and above.min(initial=0.0) >= 0.0:  # as in guaranteed.py: not further below 0 than this
-                deviation = sqrt(table.noise.variance * float(above @ above))
-                high_end += max(0.0, -deviation - float(above @ table.answers))
-            used.append(_Used(along, Ends(inside if full or not product else 0.0, high_end), inside))
-        lows, highs = [one.ends.low for one in used], [one.ends.high for one in used]
-        if product:
-            lows.append(self._overlap(used, attributes, SHARES["total"] * tail))
-        return Ends(max(lows, default=-inf), min(highs, default=inf))
+        from sfumato.answers.parts import RECURS
 
-    def _overlap(self, used: Sequence[_Used], attributes: Places, tail: float) -> float:
-        """Lower bound of the rows in several sets at once: rows in each, less all rows for all but one."""
-        _, table = self.measured[0]
-        rows = np.arange(len(table.answers))
-        every = -lowest(table, rows, -np.ones(len(rows)), tail)
-        left, total, sets = set(attributes), 0.0, 0
-        while left:
-            best = max(used, key=lambda one: (len(left & set(one.along)), one.inside), default=None)
-            if best is None or not left & set(best.along):
-                return -inf
-            left -= set(best.along)
-            total, sets = total + best.inside, sets + 1
-        return total - (sets - 1) * every
+        places, shares = tuple(kinds), dict[Places, Floats]()
+        for part in subsets(tuple(range(len(places)))):
+            within = tuple(places[axis] for axis in part)
+            shares[part] = np.full((), RECURS)
+            if of == "count" and within in self.shared:
+                both = (self.shared[within], self.tables[of][within].model)
+                common, whole = (sum_kinds(each, [kinds[place] for place in within]) for each in both)
+                shares[part] = np.minimum(common / np.maximum(whole, 1e-300), 1.0)
+        means = {part: float(share.mean()) for part, share in shares.items()}
+        coarse = tuple(Coarse(e.shares, {p: means[p] * v for p, v in e.variances.items()}) for e in model.coarse)
+        variances = {part: shares[part] * each for part, each in model.variances.items()}
+        apart = {axis: means[axis,] * each for axis, each in model.apart.items()}
+        return replace(model, variances=variances, apart=apart, coarse=coarse)
 
+    def _of_blocks(self, of: str, kinds: Mapping[int, Codes]) -> tuple[list[Coarse], list[Coarse]]:
+        """Errors of blocks of cells by scale, from noise and from the model: halves, quarters and finer, stripes."""
+        places = tuple(kinds)
+        by_part = {
+            part: self.block_variances(of, tuple(places[axis] for axis in part))
+            for part in subsets(tuple(range(len(places))))
+        }
+        result: tuple[list[Coarse], list[Coarse]] = ([], [])
+        for level in range(LEVELS) if any(by_part.values()) else ():
+            shares = tuple(self.share_of_blocks(attribute, kinds[attribute], level) for attribute in places)
+            here = {
+                part: (noise, model)
+                for part, every in by_part.items()
+                for levels, noise, model in every
+                if {*levels} == {level}
+            }
+            result[0].append(Coarse(shares, {part: noise for part, (noise, _) in here.items()}))
+            result[1].append(Coarse(shares, {part: model for part, (_, model) in here.items()}))
+        for part, every in by_part.items():
+            for levels, _, model in every:
+                if len({*levels}) > 1:
+                    shares = tuple(
+                        self.share_of_blocks(attribute, kinds[attribute], levels[part.index(axis)])
+                        if axis in part
+                        else np.zeros((0, 0))
+                        for axis, attribute in enumerate(places)
+                    )
+                    result[0].append(Coarse(shares, {}))
+                    result[1].append(Coarse(shares, {part: model}))
+            found = self.bent(of, tuple(places[axis] for axis in part))
+            if found is not None:
+                of_axes = dict(zip(part, found[:2], strict=True))
+                shares = tuple(
+                    sum_kinds(of_axes[axis].T, [kinds[attribute]]).T if axis in of_axes else np.zeros((0, 0))
+                    for axis, attribute in enumerate(places)
+                )
+                result[0].append(Coarse(shares, {}))
+                result[1].append(Coarse(shares, {part: found[2]}))
+        return result
 
-def _share(kind: str, number: int, attributes: int) -> float:
-    """Share of the tail for the n-th table of a kind.
+    def bent(self, of: str, places: Places) -> tuple[Floats, Floats, Floats] | None:
+        """Polynomial bends of both axes of a pair (`scales.bends`), and error variances of their products; or None."""
+        if len(places) != 2 or places not in self.tables[of] or self._by_rows or not self.block_variances(of, places):
+            return None
+        if (of, places) not in self._known_bends:
+            first, second = (bends(self._rows_of[place], self._measures[place]) for place in places)
+            self._known_bends[of, places] = first, second, bent(self.tables[of][places].estimate, first, second)
+        found = self._known_bends[of, places]
+        return found if found[2].size else None
 
-    Every attribute of the query has a reserved one-way table; the k-th table after these has 1 / (k (k + 1)) of the
-    kind's share, which sum to at most all of it.
-    """
-    share, first = (SHARES_OF_ONE if attributes < 2 else SHARES)[kind], max(1, attributes) if kind == "single" else 0
-    if first:
-        share /= 2.0
-    return share / first if number <= first else share / ((number - first) * (number - first + 1))
+    @cached_property
+    def _known_bends(self) -> dict[tuple[str, Places], tuple[Floats, Floats, Floats]]:
+        """Results of `bent` so far, by statistic and axes."""
+        return {}
 
+    def block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
+        """Variances of the blocks of a set of axes at every scale: level of each axis, from noise and from the model.
 
-def _over_others(weights: Floats, attributes: Places, along: Places, least_or_most: object) -> Floats:
-    """Least or greatest weight over the attributes that a table lacks, broadcast to the shape of the weights."""
-    others = tuple(axis for axis, attribute in enumerate(attributes) if attribute not in along)
-    extreme: Floats = np.asarray(least_or_most(weights, axis=others, keepdims=True))  # type: ignore[operator]
-    return np.broadcast_to(extreme, weights.shape)
+        A spread is that of a whole block, so what finer blocks and cells contribute is subtracted. Scales are those of
+        halves, quarters and finer along all axes, and then stripes: values of one axis with halves of the other, which
+        carry no noise of their own.
+        """
+        if (of, places) not in self._known_blocks:  # stored when it is whole, as other threads may ask too
+            self._known_blocks[of, places] = self._block_variances(of, places)
+        return self._known_blocks[of, places]
 
+    def _block_variances(self, of: str, places: Places) -> list[tuple[Places, Floats, Floats]]:
+        result: list[tuple[Places, Floats, Floats]] = []
+        scaled = self.spreads.get(of, Spreads()).of_blocks(places) if len(places) > 1 else None
+        if scaled is None:
+            return result
+        for level in range(min(LEVELS, len(scaled.noise))):
+            levels = (level,) * len(places)
+            rows = self._in_blocks(of, places, levels)
+            if level < len(scaled.noise) - 1:
+                less = sum(scaled.stripes) if not level else 0.0
+                noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
+            else:
+                noise, model = self._errors_in_blocks(of, places, levels)
+            result.append((levels, scaled.noise[level] * rows - noise, scaled.model[level] * rows - model))
+        for fine, spread in enumerate(scaled.stripes):
+            levels = tuple(LEVELS if axis == fine else 0 for axis in range(len(places)))
+            rows = self._in_blocks(of, places, levels)
+            result.append((levels, np.zeros(rows.shape), spread * rows))
+        return result
 
-def _spread(
-    weights: Floats, attributes: Places, places: Places, kinds: Mapping[int, Codes], sizes: Sequence[int]
-) -> Floats:
-    """Weights on the cells of a table, flat, from weights along the attributes of a query."""
-    first = weights[tuple(slice(None) if attribute in places else 0 for attribute in attributes)]
-    here = [attribute for attribute in attributes if attribute in places]
-    for axis, attribute in enumerate(here):
-        first = np.take(first, kinds[attribute], axis=axis)
-    shape = [sizes[attribute] if attribute in here else 1 for attribute in places]
-    return np.ascontiguousarray(
-        np.broadcast_to(first.reshape(shape), [sizes[attribute] for attribute in places])
-    ).reshape(-1)
+    def _in_blocks(self, of: str, places: Places, levels: Places) -> Floats:
+        """Sizes of blocks, with which their errors grow (`scales.sizes_of`); rows for three axes and in older files."""
+        if (of, places, levels) not in self._known_sizes:
+            self._known_sizes[of, places, levels] = self._sizes_of_blocks(of, places, levels)
+        return self._known_sizes[of, places, levels]
 
+    @cached_property
+    def _known_sizes(self) -> dict[tuple[str, Places, Places], Floats]:
+        """Results of `_in_blocks` so far."""
+        return {}
 
-def _is_product(weights: Floats, attributes: Places) -> bool:
-    """Whether weights are the indicator of a product of sets of values."""
-    if not np.isin(weights, (0.0, 1.0)).all():
-        return False
-    product = np.ones_like(weights)
-    for attribute in attributes:
-        product = product * _over_others(weights, attributes, (attribute,), np.max)
-    return bool(np.array_equal(product, weights))
+    def _sizes_of_blocks(self, of: str, places: Places, levels: Places) -> Floats:
+        table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
+        every = [self._shares_in_blocks(*at) for at in zip(places, levels, strict=True)]
+        rows, even = zip(*every, strict=True)
+        blocks = self._blocks_at(places, levels)
+        held = product_of(rows, total) if table is None else sum_kinds(table.estimate, blocks)
+        if self._by_rows or len(places) > 2:
+            return held
+        tilted = [sum_kinds(shape, [block]) for shape, block in zip(self._shapes(places), blocks, strict=True)]
+        return mixed_sizes(held, product_of(even, total), product_of(tilted, total))
+
+    def _blocks_at(self, places: Places, levels: Places) -> list[Codes]:
+        return [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+
+    def _shapes(self, places: Places) -> list[Floats]:
+        """Weights of each axis's values, larger where a pair is dependent (`scales.shape_of`); mean over pairs."""
+        if places not in self._known_shapes:
+            of_pairs: list[list[Floats]] = [[] for _ in places]
+            for first, second in combinations(range(len(places)), 2):
+                pair = places[first], places[second]
+                table = self.tables["count"].get(pair)
+                found = shape_of([self._measures[place] for place in pair], None if table is None else table.estimate)
+                for axis, shape in zip((first, second), found, strict=True):
+                    of_pairs[axis].append(shape)
+            self._known_shapes[places] = [np.mean(each, axis=0) for each in of_pairs]
+        return self._known_shapes[places]
+
+    @cached_property
+    def _known_shapes(self) -> dict[Places, list[Floats]]:
+        """Results of `_shapes` so far."""
+        return {}
+
+    def _errors_in_blocks(self, of: str, places: Places, levels: Places) -> tuple[Floats, Floats]:
+        """Noise and model variances that the cells of the blocks of some axes add up to."""
+        if (table := self.tables[of].get(places)) is not None:
+            blocks = self._blocks_at(places, levels)
+            return sum_kinds(table.noise, blocks), sum_kinds(table.model, blocks)
+        every = [self._shares_in_blocks(*at)[0] for at in zip(places, levels, strict=True)]
+        rows = product_of(every, float(self.tables["count"][()].estimate))  # as if the axes were independent
+        return np.zeros(rows.shape), self.spreads[of].of(places) * rows
+
+    def _shares_in_blocks(self, place: int, level: int) -> tuple[Floats, Floats]:
+        """Shares of the blocks of one axis in its rows, and in the measure that halves it (`scales.measure_of`)."""
+        if (place, level) not in self._known_shares:
+            block, total = [self.blocks[place][level]], float(self.tables["count"][()].estimate)
+            rows = sum_kinds(total * self._rows_of[place], block)
+            self._known_shares[place, level] = rows / max(total, 1e-9), sum_kinds(self._measures[place], block)
+        return self._known_shares[place, level]
+
+    @cached_property
+    def _known_shares(self) -> dict[tuple[int, int], tuple[Floats, Floats]]:
+        """Results of `_shares_in_blocks` so far."""
+        return {}
+
+    @cached_property
+    def _known_blocks(self) -> dict[tuple[str, Places], list[tuple[Places, Floats, Floats]]]:
+        """Results of `block_variances` so far, by statistic and axes."""
+        return {}
+
+    @cached_property
+    def _rows_of(self) -> list[Floats]:
+        """Share of all rows of each value, for every attribute."""
+        return [self._base(place, np.arange(size)) for place, size in enumerate(self.domain.shape)]
+
+    @cached_property
+    def blocks(self) -> list[list[Codes]]:
+        """Dyadic blocks of each attribute's values by level, and last every value by itself."""
+        margins = [self.tables["count"][place,].estimate for place in range(len(self.domain.shape))]
+        return [[*halved(margin, by_rows=self._by_rows), np.arange(len(margin))] for margin in margins]
+
+    @cached_property
+    def _measures(self) -> list[Floats]:
+        """Measure (`scales.measure_of`) by which each attribute's values are halved."""
+        return [measure_of(self.tables["count"][place,].estimate) for place in range(len(self.domain.shape))]
+
+    @cached_property
+    def _by_rows(self) -> bool:
+        """Whether axes are halved by rows alone, as in older files with fewer levels."""
+        known = [(*each.blocks.values(), *each.blocks_by_order.values()) for each in self.spreads.values()]
+        levels = {len(scaled.noise) for blocks in known for scaled in blocks}
+        return bool(levels) and max(levels) < LEVELS
+
+    def share_of_blocks(self, axis: int, kind: Codes, level: int) -> Floats:
+        """Share of each class of values in the rows of each block of an attribute, (blocks, classes)."""
+        blocks = self.blocks[axis][level]
+        number, kinds = int(blocks.max()) + 1, int(kind.max()) + 1
+        held = np.bincount(blocks * kinds + kind, self._rows_of[axis], number * kinds).reshape(number, kinds)
+        return np.asarray(held / np.maximum(held.sum(axis=1, keepdims=True), 1e-300))
+
+    def _base(self, axis: int, kind: Codes) -> Floats:
+        """Weights that spread a coarser table's error along an axis: row shares, uniform if unbiased, (classes,)."""
+        if self.unbiased:
+            return np.bincount(kind) / len(kind)
+        rows = sum_kinds(np.maximum(self.tables["count"][axis,].estimate, 0.0), [kind])
+        total = rows.sum()
+        return rows / total if total > 0 else np.bincount(kind) / len(kind)
 
 
 FEW = (1, 2, 3, 4, 6, 9)  # noises in a sum
@@ -440,53 +520,6 @@ def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
     """Quantile of |sum| of several noises in standard errors, at a confidence."""
     deviation = sqrt(noise.variance * many)
     return half_width([(1.0, noise, many)], confidence) / deviation if deviation > 0.0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Narrowed:
-    """Query rewritten without attributes that are functions of others: only the finer ones stay as axes.
-
-    shape: number of classes of every original axis. kinds: for each axis that stays, the class of every value, refined
-    by the classes of its functions. cells: for every cell of the axes that stay, its index among the original cells.
-    roots: for each axis left out, the axis that it is a function of, and its class for every class of that axis.
-    """
-
-    shape: tuple[int, ...]
-    kinds: Mapping[int, Codes]
-    cells: Codes
-    roots: Mapping[int, tuple[int, Codes]]
-    before: Mapping[int, Codes]
-
-    @classmethod
-    def of(cls, structure: Structure, kinds: Mapping[int, Codes]) -> Narrowed | None:
-        """Rewrite a query; None where no attribute is a function of another. kinds: class of every value, by axis."""
-        left = structure.essential(tuple(kinds))
-        if len(left) == len(kinds):
-            return None
-        behind = {place: structure.behind(place, left) for place in kinds if place not in left}
-        narrow: dict[int, Codes] = {}
-        before: dict[int, Codes] = {}
-        roots: dict[int, tuple[int, Codes]] = {}
-        for place in left:
-            mine = [(coarse, image) for coarse, (root, image) in behind.items() if root == place]
-            columns = np.stack([kinds[place], *(kinds[coarse][image] for coarse, image in mine)])
-            classes, narrow[place] = np.unique(columns, axis=1, return_inverse=True)
-            narrow[place] = narrow[place].reshape(-1)
-            before[place] = classes[0]
-            roots |= {coarse: (place, classes[1 + n]) for n, (coarse, _) in enumerate(mine)}
-        sizes = {place: int(kind.max(initial=0)) + 1 for place, kind in kinds.items()}
-        cells: Codes = np.zeros([len(before[place]) for place in left], dtype=np.int64)
-        for place in kinds:
-            root, codes = roots.get(place, (place, before.get(place)))
-            along = [len(before[root]) if each == root else 1 for each in left]
-            cells = cells * sizes[place] + np.asarray(codes).reshape(along)
-        return cls(tuple(sizes.values()), narrow, cells, roots, before)
-
-    def expand(self, table: Floats) -> Floats:
-        """Expand a table of the rewritten query to the original axes, with 0 in all other cells."""
-        result = np.zeros(self.shape)
-        result.reshape(-1)[self.cells.reshape(-1)] = table.reshape(-1)
-        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -583,32 +616,3 @@ def _variance(terms: Terms) -> float:
     if terms is None:
         return inf
     return sum(term.noise.variance * term.multiplicity * term.weights[0] ** 2 for term in terms)
-
-
-@dataclass(frozen=True, eq=False)
-class PossibleSource(Source):
-    """Guaranteed bounds with structural zeros: exactly 0 for sums of impossible cells.
-
-    possible: flags of the cells of the view. narrowed: the question as `inner` knows it.
-    """
-
-    inner: Source
-    possible: Flags
-    narrowed: Narrowed | None = None
-
-    @property
-    def work(self) -> int:
-        return self.inner.work
-
-    def refuse(self, amounts: Sequence[Amount]) -> None:
-        self.inner.refuse(amounts)
-
-    def ends(self, query: WeightRange, cells: Gathered, tail: float) -> Ends:
-        weights = (*query.low.values(), *query.high.values())
-        if not any((each * self.possible).any() for each in weights):
-            return Ends(0.0, 0.0)
-        if self.narrowed is not None:
-            places = self.narrowed.cells.reshape(-1)
-            low, high = ({of: each[places] for of, each in part.items()} for part in (query.low, query.high))
-            query = replace(query, low=low, high=high)
-        return self.inner.ends(query, cells, tail)

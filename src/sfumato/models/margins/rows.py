@@ -301,7 +301,7 @@ class Along:
 
     @classmethod
     def by(cls, place: int, tables: Sequence[tuple[slice, Mapping[int, int]]]) -> Along:
-        """Lay out the tables of an attribute. tables: cells of each, and its strides by attribute."""
+        """Concatenate the tables of an attribute. tables: slice of each in the vector of all; strides by attribute."""
         cells = [np.arange(each.start, each.stop) for each, _ in tables]
         most = max((len(strides) for _, strides in tables), default=1) - 1
         others, by = (np.zeros((most, len(tables)), dtype=np.int64) for _ in range(2))

@@ -43,6 +43,8 @@ from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain.structural import Function, Structure
 from sfumato.frozen import dataclass
 
+# Statistics that only measurements have: how far guesses lie from the counts, and signed sums of rows.
+MISFIT, CONTRAST = "misfit", "contrast"
 # For functions that multiply matrices in single precision: OpenBLAS reads beyond the ends of rows and so may raise the
 # flag of an invalid operation on good numbers (numpy's issue 24067).
 ON_GOOD_NUMBERS = np.errstate(invalid="ignore")
@@ -661,3 +663,50 @@ def _fitted_to(tables: Mapping[Places, Table], function: Function, pair: Places,
             break
         fitted *= np.where(rows > 0.0, margin / np.maximum(rows, 1e-300), 0.0)[:, None]
     return replace(table, estimate=fitted if pair[0] == function.fine else fitted.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """Query rewritten without attributes that are functions of others: only the finer ones stay as axes.
+
+    shape: number of classes of every original axis. kinds: for each axis that stays, the class of every value, refined
+    by the classes of its functions. cells: for every cell of the axes that stay, its index among the original cells.
+    roots: for each axis left out, the axis that it is a function of, and its class for every class of that axis.
+    """
+
+    shape: tuple[int, ...]
+    kinds: Mapping[int, Codes]
+    cells: Codes
+    roots: Mapping[int, tuple[int, Codes]]
+    before: Mapping[int, Codes]
+
+    @classmethod
+    def of(cls, structure: Structure, kinds: Mapping[int, Codes]) -> Narrowed | None:
+        """Rewrite a query; None where no attribute is a function of another. kinds: class of every value, by axis."""
+        left = structure.essential(tuple(kinds))
+        if len(left) == len(kinds):
+            return None
+        behind = {place: structure.behind(place, left) for place in kinds if place not in left}
+        narrow: dict[int, Codes] = {}
+        before: dict[int, Codes] = {}
+        roots: dict[int, tuple[int, Codes]] = {}
+        for place in left:
+            mine = [(coarse, image) for coarse, (root, image) in behind.items() if root == place]
+            columns = np.stack([kinds[place], *(kinds[coarse][image] for coarse, image in mine)])
+            classes, narrow[place] = np.unique(columns, axis=1, return_inverse=True)
+            narrow[place] = narrow[place].reshape(-1)
+            before[place] = classes[0]
+            roots |= {coarse: (place, classes[1 + n]) for n, (coarse, _) in enumerate(mine)}
+        sizes = {place: int(kind.max(initial=0)) + 1 for place, kind in kinds.items()}
+        cells: Codes = np.zeros([len(before[place]) for place in left], dtype=np.int64)
+        for place in kinds:
+            root, codes = roots.get(place, (place, before.get(place)))
+            along = [len(before[root]) if each == root else 1 for each in left]
+            cells = cells * sizes[place] + np.asarray(codes).reshape(along)
+        return cls(tuple(sizes.values()), narrow, cells, roots, before)
+
+    def expand(self, table: Floats) -> Floats:
+        """Expand a table of the rewritten query to the original axes, with 0 in all other cells."""
+        result = np.zeros(self.shape)
+        result.reshape(-1)[self.cells.reshape(-1)] = table.reshape(-1)
+        return result

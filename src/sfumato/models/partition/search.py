@@ -111,7 +111,7 @@ def split_by_tree(noisy: Floats, variance: float) -> Codes:
 
 
 def in_quarters(labels: Codes, places: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Cut every bucket into four parts across its longest axis.
+    """Cut every bucket into four parts of nearly equal size along its longest axis.
 
     places: code of each cell on each axis, (cells,) each. Parts of a bucket differ by at most one cell; small buckets
     have fewer parts. Returns the part of each cell, (cells,), and the bucket of each part, (parts,).

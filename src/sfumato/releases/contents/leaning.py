@@ -395,7 +395,11 @@ class LeaningFit(ByModel):
         return Errors.all_model(self.measurements[0].design, told.T @ (variances[:, None] * told))
 
     def _scaled(self, columns: Floats, told: Floats, times: Floats) -> Errors:
-        """Errors of the inner fit, rescaled by the variance ratio of a sum's entries. times: ratios, (entries,)."""
+        """Errors of weighted sums by the inner fit, rescaled by each sum's ratio of new to old variance.
+
+        columns: weights of the cells, (cells, sums). told: of the entries, (entries, sums). times: ratio of the new to
+        the old variance of each entry, (entries,).
+        """
         own = self._inside(columns)
         before, after = ((told**2 * each[:, None]).sum(axis=0) for each in (self.own, times * self.own))
         scale = np.sqrt(after / np.maximum(before, LEAST))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.schema.codebooks.variable import Variable, of_table, text_of
+from sfumato.schema.codebooks import Variable, of_table, text_of
 
 # What heads mean, without case, blanks and marks. The first that a file has is taken.
 HEADS = {

@@ -16,7 +16,7 @@ from typing import Any
 from xml.parsers import expat
 
 from sfumato.errors import SchemaError
-from sfumato.schema.codebooks.variable import Variable, bytes_of, of_table, plain_number, text_of
+from sfumato.schema.codebooks import Variable, bytes_of, of_table, plain_number, text_of
 
 # -- Frictionless standards: datapackage.json, or the table schema of one table
 

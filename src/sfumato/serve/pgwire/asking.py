@@ -116,7 +116,7 @@ def _is_of(node: Any, alias: str, named: dict[str, str]) -> bool:
 
 
 def _top(joined: Joined, ask: Callable[[str], Result]) -> tuple[list[tuple[Cell, ...]], list[Chosen]]:
-    """Keys of the groups that are kept, and the selection if noise made it."""
+    """Keys of the groups that ORDER BY with LIMIT keeps, and the selection, if it goes by noisy values."""
     limit, order = joined.groups.args["limit"].expression, joined.groups.args["order"].expressions[0]
     whole = joined.groups.copy()
     whole.set("limit", None)

@@ -43,7 +43,7 @@ def is_linear(form: Form) -> bool:
 
 
 def call(name: str, args: Sequence[Cell]) -> Cell:
-    """The value of a function of cells; `Deferred` where it must wait for numbers."""
+    """Apply an SQL function to public values and forms; `Deferred` where it needs the published numbers."""
     if not any(map(is_form, args)):
         return functions.call(name, args)
     if name == "case":
@@ -65,7 +65,7 @@ def call(name: str, args: Sequence[Cell]) -> Cell:
 
 
 def _bounded(cell: Cell) -> Cell:
-    """Return a cell; refuse it if it is made of too many sums."""
+    """Return a value or form; refuse a form of too many sums."""
     if is_form(cell):
         at_most(sums_in(cell), MOST_COLUMNS, "sums are in one number", "add up fewer groups at a time")
         spend(sums_in(cell), "arithmetic of counts")
@@ -118,7 +118,7 @@ _ARITHMETIC: dict[str, Callable[..., Cell]] = {
 
 
 def added(forms: Sequence[Form]) -> Form:
-    """Sum of aggregates without numbers yet; if all are weighted sums of rows, it is one such sum, `merged`."""
+    """Sum of forms; one weighted sum of rows (`merged`) if all of them are."""
     if all(map(is_linear, forms)):
         return Ratio(merged([amount for form in forms for amount in form.top]))  # type: ignore[union-attr]
     found: Value = forms[0]

@@ -69,7 +69,7 @@ def _aggregates(root: Any) -> Iterator[Any]:
 
 
 def group_release(flat: Flat, schema: Schema, given: Sequence[Cell]) -> tuple[RowReader, Scope]:
-    """The groups of the release that a SELECT asks for, with its aggregates as forms."""
+    """Rows of a grouped SELECT over the release: one for each group, with its aggregates as forms."""
     scope = table_scope(flat.base, schema)
     rows = reduce(and_, (read_condition(where, scope) for where in flat.wheres), scope.rows)
     items = [item for item in flat.items if not (flat.sets is None and item.measure)]
@@ -104,7 +104,7 @@ def group_release(flat: Flat, schema: Schema, given: Sequence[Cell]) -> tuple[Ro
 
 
 def _groups(classes: Sequence[Classes], rows: Predicate) -> list[tuple[tuple[Any, ...], Predicate]]:
-    """The values of each group's keys, and its rows; a group that can have none is not there."""
+    """Key values of each group and the predicate of its rows; groups that no row can be in are left out."""
     found: list[tuple[tuple[Any, ...], Predicate]] = [((), rows)]
     for each in classes:
         parts = (((*labels, label), where & some) for labels, where in found for label, some in each.items())
@@ -113,7 +113,7 @@ def _groups(classes: Sequence[Classes], rows: Predicate) -> list[tuple[tuple[Any
 
 
 def _classes(node: Any, scope: Scope) -> tuple[Classes, str | None]:
-    """The rows of each value of a key, and the attribute whose labels these values are."""
+    """Predicates of a key's values, and the attribute whose labels they are, if any."""
     if node.key == "column" and scope.groups_of(node) is None:
         axis = scope.axis_of(node, "GROUP BY")
         return cell_classes(axis), axis.name
@@ -121,7 +121,7 @@ def _classes(node: Any, scope: Scope) -> tuple[Classes, str | None]:
 
 
 def rows_of_relation(flat: Flat, source: Relation, schema: Schema, given: Sequence[Cell]) -> RowReader:
-    """The rows of a relation that a SELECT asks for: those that WHERE keeps, grouped if it groups them."""
+    """Rows of a SELECT over a relation: filtered by WHERE, and grouped if it has GROUP BY or aggregates."""
     names = {name_in(source, place).lower(): one.tree for place, one in enumerate(source.fields)}
     there = ", ".join(dict.fromkeys(one.name for one in source.fields))
 
@@ -136,7 +136,7 @@ def rows_of_relation(flat: Flat, source: Relation, schema: Schema, given: Sequen
 
 
 def name_in(relation: Relation, place: int) -> str:
-    """The name by which a field is known inside a SELECT: with its table where another has the same."""
+    """Name of a field inside a SELECT: qualified by its table where it is ambiguous."""
     one = relation.fields[place]
     alike = sum(other.name.lower() == one.name.lower() and not other.hidden for other in relation.fields)
     return f"{one.table}.{one.name}" if one.hidden or alike > 1 else one.name
@@ -193,7 +193,7 @@ def _grouped(flat: Flat, reader: RowReader, schema: Schema, given: Sequence[Cell
 
 
 class _Aggregate:
-    """An aggregate of the rows of a relation, with its argument and its FILTER read."""
+    """Aggregate over the rows of a relation, with the evaluated columns of its argument and FILTER."""
 
     def __init__(self, node: Any, reader: RowReader) -> None:
         self.node, inner = node, node
@@ -216,7 +216,7 @@ class _Aggregate:
         self.cells = cells if kept is None else [c if holds(k) else None for c, k in zip(cells, kept, strict=True)]
 
     def over(self, rows: Sequence[int]) -> Cell:
-        """Aggregate of the rows of one group, given by number."""
+        """Aggregate of one group. rows: their indices."""
         cells = [self.cells[row] for row in rows]
         spend(len(cells), "an aggregate of groups")
         known = [cell for cell in cells if cell is not None]
@@ -270,7 +270,7 @@ def pivoted(node: Any, columns: Columns, schema: Schema) -> Any:
 
 
 def _others(known: Mapping[str, Any] | None, fields: list[Any], aggregates: list[Any]) -> list[Any]:
-    """The columns that PIVOT does not name, by which it groups where nothing else is said."""
+    """Columns that PIVOT does not name, its default GROUP BY."""
     from sqlglot import exp
 
     if known is None:
@@ -301,7 +301,7 @@ def _values(field: Any, known: Mapping[str, tuple[Cell, ...]] | None, schema: Sc
 
 
 def with_named_windows(tree: Any) -> Any:
-    """The SELECT with each name of a window replaced by what WINDOW says of it."""
+    """SELECT with named windows replaced by their definitions in WINDOW."""
     from sqlglot import exp
 
     named = {one.this.name.lower(): one for one in tree.args.get("windows") or []}

@@ -24,7 +24,7 @@ _KINDS = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN and CROSS JOIN are known, with 
 
 
 def values_relation(node: Any) -> Relation:
-    """The rows of VALUES (...), (...)."""
+    """Relation of VALUES (...), (...)."""
     rows = [one.expressions if one.key == "tuple" else [one] for one in node.expressions]
     if len({len(row) for row in rows}) != 1:
         raise QueryError("the rows of VALUES have different numbers of columns")
@@ -49,7 +49,7 @@ def _constant(node: Any) -> Cell:
 
 
 def joined(left: Relation, join: Any, right: Relation, schema: Schema) -> Relation:
-    """Two relations side by side, by keys that are public."""
+    """Join of two relations on public keys."""
     kind, side = (str(join.args.get(name) or "").upper() for name in ("kind", "side"))
     method = str(join.args.get("method") or "").upper()
     if kind not in ("", "INNER", "OUTER", "CROSS") or method not in ("", "NATURAL"):
@@ -98,7 +98,7 @@ def _place(relation: Relation, name: str) -> int:
 
 
 def _matches(mine: Sequence[Sequence[Cell]], theirs: Sequence[Sequence[Cell]]) -> Pairs:
-    """Rows that agree in public keys, of which NULL agrees with nothing."""
+    """Pairs of indices of rows with equal keys; NULL equals nothing."""
     if any(map(is_form, (cell for column in (*mine, *theirs) for cell in column))):
         raise unsupported("a join by noisy numbers", "join by keys")
     spend(sum(map(len, (*mine, *theirs))), "JOIN")
@@ -120,7 +120,7 @@ def _comparable(value: Cell) -> Cell:
 
 
 def _side_by_side(left: Relation, right: Relation, using: Sequence[str]) -> Relation:
-    """The columns of both, without rows yet."""
+    """Concatenate the columns of two relations, without rows."""
     shift = len(left.columns)
     same = {name.lower() for name in using}
     fields = (
@@ -148,7 +148,7 @@ def _taken(both: Relation, left: Relation, right: Relation, pairs: Pairs) -> Rel
 
 
 def _filled(found: Relation, using: Sequence[str], side: str) -> Relation:
-    """Keys of USING, taken from whichever side has the row; under a table's own name each side keeps its own."""
+    """Merge the key columns of USING, from the side that has the row; qualified names keep their own side."""
     if side not in ("RIGHT", "FULL") or not using:
         return found
     for name in using:
@@ -169,7 +169,7 @@ def _unknown(relation: Relation) -> Any:
 
 
 def _conditions(on: Any, both: Relation, lefts: int) -> tuple[list[tuple[int, int]], list[Any]]:
-    """The pairs of fields that ON sets equal, one of each side, and all other conditions."""
+    """Split ON into equalities of a field of each side, by their indices, and all other conditions."""
     equal, others = [], []
     for part in map(bare, resolved(on, both).flatten() if bare(on).key == "and" else [resolved(on, both)]):
         places = [field_place(side, both) for side in (part.this, part.args["expression"])] if part.key == "eq" else []
@@ -182,7 +182,7 @@ def _conditions(on: Any, both: Relation, lefts: int) -> tuple[list[tuple[int, in
 
 
 def field_place(node: Any, relation: Relation) -> int | None:
-    """The field that a column of a resolved SELECT means; None for any other expression."""
+    """Index of the field that a column of a resolved SELECT names; None for any other expression."""
     node = bare(node)
     if node.key != "column" or node.this.key == "star":
         return None
@@ -226,7 +226,7 @@ def resolved(tree: Any, relation: Relation) -> Any:
 
 
 def _numbered(relation: Relation, table: str) -> dict[str, int]:
-    """The places of a table's fields, by name in small letters."""
+    """Indices of a table's fields, by name in small letters."""
     return {one.name.lower(): place for place, one in enumerate(relation.fields) if one.table == table}
 
 

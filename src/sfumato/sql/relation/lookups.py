@@ -69,7 +69,7 @@ def looked_up(
 
 
 def _one(join: Any, relation: Relation, given: list[Cell], scopes: list[Scope]) -> Any:
-    """Columns of one table as expressions, by (table, column), and the condition that a row has a match in it."""
+    """Columns of a joined table as expressions of the release's, by (table, column), and the condition of a match."""
     from sqlglot import exp
 
     at_most(relation.rows, MOST_ROWS, "rows are in a table that is looked up", "join by fewer keys")
@@ -105,7 +105,7 @@ def _one(join: Any, relation: Relation, given: list[Cell], scopes: list[Scope]) 
 
 
 def _with_known_keys(relation: Relation, keys: Sequence[tuple[Any, int]], schema: Schema) -> Relation:
-    """The rows of a table whose keys are values of the release; others could not match any row of it."""
+    """Rows of a public table whose keys are values of the release; no others can match."""
     kept = [*range(relation.rows)]
     names = {name.lower(): name for name in (*schema.attributes, *schema.group_columns)}
     for node, place in keys:
@@ -132,7 +132,7 @@ def _word(cell: Cell, given: list[Cell]) -> Any:
 
 
 def _keys(join: Any, relation: Relation) -> list[tuple[Any, int]]:
-    """Expressions of the release's columns, and the fields of the table that they must equal."""
+    """Join keys: expressions of the release's columns, each with the index of the field that it must equal."""
     from sqlglot import exp
 
     places = {(one.table, one.name.lower()): place for place, one in enumerate(relation.fields)}
@@ -159,7 +159,7 @@ def _keys(join: Any, relation: Relation) -> list[tuple[Any, int]]:
 
 
 def _place(node: Any, table: str, places: dict[tuple[str, str], int]) -> int | None:
-    """The field that a column names, by its table if it says one."""
+    """Index of the field that a column names, qualified or not; None if it is no field."""
     node = bare(node)
     if node.key != "column":
         return None
@@ -201,9 +201,9 @@ def _replaced(tree: Any, columns: dict[tuple[str, str], Any], tables: set[str]) 
 
 
 def brought(name: str, given: object, schema: Schema) -> Relation:
-    """A public table that whoever asks brings: a CSV file, a mapping of columns or a frame.
+    """Public table given with a query: a CSV file, a mapping of columns or a frame.
 
-    A column in which all is written as numbers is one of numbers.
+    A column whose entries are all written as numbers is numeric.
 
     >>> people = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"ill": {"type": "boolean"}}})
     >>> brought("codes", {"code": ["01", "02"], "weight": ["1", "2.5"]}, people).columns

@@ -30,9 +30,9 @@ CHOSEN = "write the total as a subquery of its own, or leave groups out in a SEL
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a relation, as an expression over the places of a row.
+    """Named column of a relation, as an expression of its stored columns, by their indices.
 
-    table: name that may qualify it, in small letters. hidden: known only with that name, and not part of *.
+    table: name that may qualify it, in small letters. hidden: to be named with that qualifier only, and not part of *.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """Rows of cells, column by column, and what is done with them when their numbers are known.
+    """Intermediate table of public values and forms (sums not evaluated yet), with row operations to apply afterwards.
 
-    columns: of cells, (places, rows). axes: by place, the attribute whose labels these are. differences: the places
-    that say how far two things are apart. scopes: of the SELECTs behind it, with their remarks. brought: by whoever
-    asks, as a public table whose keys need not be values of the release.
+    columns: stored column by column, (columns, rows). axes: by column index, the attribute whose labels it holds.
+    differences: indices of columns that are differences, tested against zero. scopes: name scopes of the SELECTs that
+    it comes from. brought: whether it is a public table of the user, whose keys need not be values of the release.
     """
 
     fields: tuple[Field, ...]
@@ -62,21 +62,21 @@ class Relation:
 
     @property
     def chosen(self) -> bool:
-        """Whether noisy values decide which rows remain."""
+        """Whether a pending operation selects rows by noisy values."""
         return any(not isinstance(step, Sort | Rank) for step in self.steps)
 
     def called(self, table: str) -> Relation:
-        """The relation under a table name, which may qualify its fields."""
+        """Relation renamed; the table name may qualify its fields."""
         return replace(self, fields=tuple(replace(one, table=table.lower()) for one in self.fields))
 
     def unordered(self, what: str) -> Relation:
-        """The rows in any order; refused where noise chooses among them. what: is to be done with them."""
+        """Relation without its order; refused where noise selects or ranks rows. what: the operation, for messages."""
         if self.chosen or any(place >= RANK for one in self.fields for place in places(one.tree)):
             raise unsupported(f"{what} over rows that noisy values choose or rank", "do that last, in the outer SELECT")
         return replace(self, steps=())
 
     def cells(self, place: int) -> tuple[Cell, ...]:
-        """The cells of a field, by its number; refused where they wait for noisy values."""
+        """Column of a field, by its index; refused where it is a function of noisy values, such as ROUND."""
         one = self.fields[place]
         if isinstance(one.tree, Const):
             return (one.tree.value,) * self.rows
@@ -86,15 +86,15 @@ class Relation:
 
 
 def each_once(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """The scopes of the SELECTs behind several relations, which may share some."""
+    """Name scopes of several relations without repetitions."""
     return tuple({id(scope): scope for scope in scopes}.values())
 
 
 class RowReader:
-    """Reads expressions over the rows of one SELECT.
+    """Translates and evaluates expressions over the rows of one SELECT.
 
-    texts: trees of keys, aggregates and windows, by the text of each expression. fields: columns by name, where rows
-    are not grouped. windows: works a window function out to a column of cells.
+    texts: trees of keys, aggregates and windows, by SQL text. fields: trees of columns by name, where rows are not
+    grouped. windows: evaluates a window function to a column. given: values of subqueries.
     """
 
     def __init__(
@@ -134,25 +134,25 @@ class RowReader:
 
     @property
     def chosen(self) -> bool:
-        """Whether a pending step (a filter or a limit) selects rows by noisy values."""
+        """Whether a pending filter or limit selects rows by noisy values."""
         return any(not isinstance(step, Sort | Rank) for step in self.steps)
 
     def value(self, tree: Tree, row: Any) -> Cell:
-        """The value of an expression on a row, by its number."""
+        """Value of an expression on a row, by the row's index."""
         return evaluate(tree, _Cells(self.columns, row), call)  # type: ignore[arg-type]
 
     def know(self, node: Any, tree: Tree) -> None:
-        """Register the replacement of an expression that is worked out already (key, aggregate, window)."""
+        """Register the tree of an expression that is evaluated already (key, aggregate, window)."""
         self.texts[text_of(node)] = tree
         self._kinds.add(bare(node).key)
 
     def add(self, cells: Sequence[Cell]) -> Ref:
-        """Append a column of cells, one for each row; return a reference to it."""
+        """Append a column, one value or form for each row; return a reference to it."""
         self.columns.append(list(cells))
         return Ref(len(self.columns) - 1)
 
     def read(self, node: Any, place: str) -> Tree:
-        """An expression over the rows; place: where it stands, for messages."""
+        """Translate an expression over the rows. place: the clause that it stands in, for messages."""
         spend(OF_A_NODE * nodes_in(node), "an expression of the rows of a subquery")
         found = self._settled(translate(node, self._leaf, place))
         self.numbers.check(found, node, place)
@@ -161,7 +161,7 @@ class RowReader:
         return found
 
     def cells(self, node: Any, place: str) -> list[Cell]:
-        """The cells of an expression, one for each row; refused where they wait for noisy values."""
+        """Column of an expression, one value or form for each row; refused for ROUND and the like of noisy values."""
         tree = self.read(node, place)
         if isinstance(tree, Const):
             return [tree.value] * self.rows
@@ -170,13 +170,13 @@ class RowReader:
         return self.columns[tree.place]
 
     def public(self, tree: Tree) -> bool:
-        """Whether an expression has the same value whatever the noise."""
+        """Whether an expression depends on public values alone."""
         if not isinstance(tree, Ref):
             return isinstance(tree, Const)
         return tree.place < len(self.columns) and not self._is_noisy(tree.place)
 
     def _settled(self, tree: Tree) -> Tree:
-        """Evaluate what needs no later value in an expression into columns; return the expression over these."""
+        """Evaluate parts of an expression that are public or arithmetic of forms; return it over their columns."""
         if isinstance(tree, Ref | Const):
             return tree
         if all(place < len(self.columns) for place in places(tree)):
@@ -203,7 +203,7 @@ class RowReader:
         return self._of_one_key(node)
 
     def _column(self, node: Any) -> Tree:
-        """Field that a column names, or an error of a field: n_low is the lower bound of n."""
+        """Resolve a column name to its field, or to an error of a field: n_low is the lower end of n."""
         error = error_named(node.name, self.fields)
         if error is not None and self.numbers.is_number(self.fields[error[0]]):
             return Call(f"{ERROR}:{error[1]}", (self.fields[error[0]],))
@@ -212,7 +212,7 @@ class RowReader:
         return self.fields[node.name.lower()]
 
     def _stand_in(self, node: Any) -> Tree | None:
-        """Resolve a placeholder word to the rank or the subquery's number for which it was put in."""
+        """Resolve a placeholder to its rank or to the number of its subquery."""
         rank = rank_number(node)
         if rank is not None:
             return self._asked_ranks[rank]
@@ -242,7 +242,7 @@ class RowReader:
         return key_lookup(copy, axis, key.place, Scope(self.schema, frozenset()), node)
 
     def rank(self, step: Rank) -> None:
-        """Add a rank, at once if it goes by public values, and remember it for its stand-in."""
+        """Add a rank column, now if it depends on public values alone; its placeholder resolves to it."""
         if not self.chosen and all(map(self.public, trees_of(step))):
             found: Tree = self.add(ranks(step, range(self.rows), self.orders, self.value))
         else:
@@ -256,7 +256,7 @@ class RowReader:
         self.do(Keep(self.read(condition, word)), word)
 
     def do(self, step: Step, word: str) -> None:
-        """Apply a step: at once if it uses public values and none is pending, else later. word: of SQL, for notes."""
+        """Apply a row operation: now if it uses public values and none is pending, else later. word: SQL clause."""
         if isinstance(step, Rank):
             self.rank(step)
         elif self._must_wait(step):
@@ -269,7 +269,7 @@ class RowReader:
             self.keep(done(step, list(range(self.rows)), self.orders, self.value))
 
     def _must_wait(self, step: Step) -> bool:
-        """Whether a step depends on noisy values or follows one that does; a filter may move before a sort."""
+        """Whether a row operation depends on noisy values or follows one that does; a filter may move before a sort."""
         before = [one for one in self.steps if not (isinstance(step, Keep) and isinstance(one, Sort))]
         return bool(before) or not all(map(self.public, trees_of(step)))
 
@@ -279,12 +279,12 @@ class RowReader:
         self.notes += [note] if note else []
 
     def keep(self, kept: Sequence[int]) -> None:
-        """Keep some rows, by number."""
+        """Keep some rows, by index."""
         self.columns = [[column[row] for row in kept] for column in self.columns]
         self.rows = len(kept)
 
     def relation_of(self, fields: Sequence[Field], scopes: Sequence[Scope] = ()) -> Relation:
-        """The relation with these columns, and with no more cells than they and its steps look at."""
+        """Relation of these fields, without columns that neither these nor pending operations use."""
         trees = [*(one.tree for one in fields), *(tree for step in self.steps for tree in trees_of(step))]
         used = sorted({place for tree in trees for place in places(tree) if place < RANK})
         moved = {place: at for at, place in enumerate(used)}
@@ -305,7 +305,7 @@ class RowReader:
 
 
 class _Cells:
-    """One row of cells that are kept column by column."""
+    """View of one row of a table that is stored by columns."""
 
     def __init__(self, columns: Sequence[Sequence[Cell]], row: int) -> None:
         self._columns, self._row = columns, row

@@ -27,7 +27,7 @@ from sfumato.sql.values.tree import Ref, Tree, relocated
 
 
 def select_rows(flat: Flat, source: Relation | None, schema: Schema, given: Sequence[Cell] = ()) -> Relation:
-    """The rows that a SELECT shows of the release (None), or of a relation. given: numbers of its subqueries."""
+    """Relation that a SELECT yields. source: its FROM, None for the release. given: values of its subqueries."""
     scopes: list[Scope] = []
     if source is None:
         reader, scope = group_release(flat, schema, given)
@@ -66,7 +66,7 @@ def _name(item: Named, scopes: Sequence[Scope], source: Relation | None) -> str:
 
 
 def table_of(relation: Relation, schema: Schema) -> Table:
-    """The plan that answers a relation: a plain SELECT for each set of attributes that its numbers rest on."""
+    """Plan of a relation: a plain SELECT for each set of attributes that its forms are sums over."""
     noisy = {place for place, column in enumerate(relation.columns) if any(map(is_form, column))}
     order = sorted(range(len(relation.columns)), key=lambda place: place in noisy)  # keys before numbers
     keys = len(order) - len(noisy)
@@ -118,7 +118,7 @@ def _names(amount: Any, schema: Schema) -> tuple[str, ...]:
 
 
 def _check_work(columns: Sequence[Sequence[Cell]]) -> None:
-    """Refuse more sums than are worked out one by one."""
+    """Refuse a statement with too many sums."""
     forms = {id(cell): cell for column in columns for cell in column if is_form(cell)}
     amounts = sum(map(sums_in, forms.values()))
     at_most(
@@ -127,7 +127,7 @@ def _check_work(columns: Sequence[Sequence[Cell]]) -> None:
 
 
 def _together(scopes: Sequence[Scope], schema: Schema) -> Scope:
-    """Scope with the remarks (cuts, middles, ...) of several SELECTs."""
+    """Scope with the notes of several SELECTs (bins cut by conditions, midpoints used, ...)."""
     found = Scope(schema, frozenset())
     for scope in scopes:
         for name in ("cuts", "middles", "beyond", "unmatched"):

@@ -39,7 +39,7 @@ _NO_ROWS = Relation((), (), 1)  # of a SELECT without FROM
 
 @dataclass(frozen=True)
 class Query:
-    """SELECTs joined by UNION, and steps on their rows together."""
+    """SELECTs joined by UNION, and row operations on their result."""
 
     parts: tuple[Flat | Relation, ...]
     steps: tuple[RawStep, ...] = field(default=())
@@ -49,7 +49,7 @@ Named_queries = Mapping[str, Query]
 
 
 def read_query(tree: exp.Expression, schema: Schema, known: Named_queries | None = None) -> Query:
-    """A statement as SELECTs over the release; known: the queries of WITH, by name in small letters."""
+    """Translate a statement to SELECTs over the release. known: queries of WITH, by name in small letters."""
     if tree.key == "subquery":
         check_clauses(tree, ("this", "alias", "pivots"))
         if tree.args.get("pivots"):
@@ -73,7 +73,7 @@ def read_query(tree: exp.Expression, schema: Schema, known: Named_queries | None
 
 @dataclass(frozen=True)
 class _Reading:
-    """Reads one SELECT. given: cells that its subqueries stand for; scopes: of the SELECTs behind these."""
+    """Translator of one SELECT. given: values and forms of its subqueries; scopes: name scopes of these subqueries."""
 
     schema: Schema
     known: Named_queries
@@ -105,7 +105,7 @@ class _Reading:
         return Query((self._over(tree, self._named(inner, source.this)),))
 
     def _over_release(self, tree: Any, source: Flat | None) -> Query:
-        """A SELECT over the release, or one that can be written into the SELECT below it."""
+        """Translate a SELECT over the release, or one that can be merged with the subquery in its FROM."""
         tree = self._with_subqueries(tree, of_release=True)
         flat = written_over(tree, source, columns_of(self.schema))
         nodes = [*(item.node for item in flat.items), *(node for step in flat.steps for node in step.nodes)]
@@ -120,7 +120,7 @@ class _Reading:
         return Query((flat,))
 
     def _crosses(self, tree: Any, source: Flat) -> bool:
-        """Whether a SELECT makes numbers of several groups of the SELECT below it."""
+        """Whether a SELECT combines several groups of the subquery in its FROM (aggregates, windows)."""
         clauses = (tree.args.get(name) for name in ("where", "having", "order", "qualify"))
         written = [*tree.expressions, *(clause for clause in clauses if clause)]
         totals = totals_in(written)
@@ -135,7 +135,7 @@ class _Reading:
         )
 
     def _over(self, tree: Any, source: Relation) -> Relation:
-        """A SELECT over the rows of a relation."""
+        """Translate a SELECT over the rows of a relation."""
         from sqlglot import exp
 
         tree = self._with_subqueries(tree, of_release=False)
@@ -153,7 +153,7 @@ class _Reading:
         return replace(relation, scopes=each_once((*relation.scopes, *self.scopes)))
 
     def _over_several(self, tree: Any, inner: Query) -> Query:
-        """A SELECT over a UNION: over each part by itself where it can be, else over their rows together."""
+        """Translate a SELECT over a UNION: member by member where it can be, else over all rows."""
         together = [tree.args.get(name) for name in ("group", "having", "qualify", "distinct")]
         windows = totals_in(tree.expressions) or ranks_replaced(tree.expressions, 0)[1]
         apart = all(isinstance(part, Flat) for part in inner.parts)
@@ -169,7 +169,7 @@ class _Reading:
         )
 
     def _joined(self, tree: Any, table: Any) -> Query:
-        """A SELECT over several tables: relations side by side, or the release with public values looked up."""
+        """Translate a SELECT with joins: of relations, or of the release with public tables."""
         tables = [table, *(join.this for join in tree.args["joins"])]
         queries = [self._source(one.copy()) for one in tables]  # of which that of the rows is read once more
         for one, query in zip(tables, queries, strict=True):
@@ -291,17 +291,17 @@ def _refuse_nested(aggregates: list[Any]) -> None:
 
 
 def _is_plain_total(window: Any) -> bool:
-    """Whether a window adds up all groups of a partition, as a plan of all groups can say."""
+    """Whether a window is a plain total over its partition, without order or frame."""
     return window.this.key == "sum" and not window.args.get("order") and not window.args.get("spec")
 
 
 def _holds_rows(query: Query) -> bool:
-    """Whether a query shows rows of the release that are not grouped."""
+    """Whether a query yields ungrouped rows of the release."""
     return any(isinstance(part, Flat) and part.sets is None for part in query.parts)
 
 
 def _relation(query: Query, schema: Schema) -> Relation:
-    """The rows of a query, put together one by one."""
+    """Relation of the rows of a query."""
     if len(query.parts) > 1 and _holds_rows(query):
         raise unsupported("an aggregate, a join or a limit of rows that UNION ALL puts together", "count in its parts")
     return _rows_together(query, schema)
@@ -344,7 +344,7 @@ def _union(tree: exp.Expression, schema: Schema, known: Named_queries) -> Query:
 
 
 def _renamed(query: Query, alias: Any) -> Query:
-    """A query whose columns have other names: WITH w(sex, n) AS (...)."""
+    """Query with columns renamed: WITH w(sex, n) AS (...)."""
     names = [column.name for column in alias.args.get("columns") or []] if alias else []
     widths = {_width(one) for one in query.parts}
     if names and widths != {len(names)}:
@@ -361,7 +361,7 @@ def _names(part: Flat | Relation) -> list[str]:
 
 
 def _called(part: Flat | Relation, names: list[str]) -> Flat | Relation:
-    """A SELECT whose columns have these names."""
+    """SELECT or relation with columns renamed."""
     if isinstance(part, Relation):
         fields = tuple(replace(one, name=name) for one, name in zip(part.fields, names, strict=True))
         return replace(part, fields=fields)

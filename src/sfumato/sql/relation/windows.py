@@ -34,7 +34,7 @@ Frames = list[
 
 
 def window_cells(node: Any, reader: RowReader) -> Sequence[Cell]:
-    """The cells of a window function, one for each row."""
+    """Values of a window function, one for each row."""
     if reader.chosen:
         raise unsupported(f"{quoted(node)} after groups were left out", CHOSEN)
     extras = [key for key, value in node.args.items() if value and key not in _PARTS]
@@ -69,7 +69,7 @@ def _public(node: Any, window: Any, reader: RowReader) -> Tree:
 
 
 class _Function:
-    """A window function with its arguments read: over the sorted rows of one partition it gives a cell for each."""
+    """Window function with evaluated arguments."""
 
     def __init__(self, node: Any, reader: RowReader) -> None:
         self.node, self.reader, self.spec = node, reader, node.args.get("spec")
@@ -99,7 +99,7 @@ class _Function:
         return int(value)
 
     def over(self, rows: list[int], rules: tuple[Rule, ...]) -> list[Cell]:
-        """The cells of a partition's rows, which are sorted."""
+        """Values for the rows of one partition. rows: their indices, sorted."""
         if self.kind in ("lag", "lead"):
             return self._shifted(rows, self.offset if self.kind == "lead" else -self.offset)
         frames = _Frames(self.node, self.spec, self.reader, rows, rules).frames()
@@ -131,7 +131,7 @@ class _Function:
         return known[place] if 0 <= place < len(known) else None
 
     def _sums(self, values: list[Cell], frames: Frames) -> list[Cell]:
-        """Sums over frames, from the one before where that only grows, at its end or at its beginning."""
+        """Sums over frames, updated from the frame before where only one of its ends moves."""
         found: list[Cell] = [None] * len(frames)
         grows_back = len(frames) > 1 and frames[0][1] == frames[-1][1] and frames[0][0] < frames[-1][0]
         before, running = (0, 0), None
@@ -180,7 +180,7 @@ class _Frames:
         return [(one, max(one, other)) for one, other in clipped]
 
     def _bound(self, which: str) -> tuple[Any, int]:
-        """A bound of the frame: how far (None: without end), and in which direction (0: the current row)."""
+        """Bound of the frame: offset (None: unbounded) and direction (-1, 1; 0: current row)."""
         if self.spec is None or not self.spec.args.get(which):
             return (None, -1) if which == "start" else (0, 0)
         value, side = self.spec.args[which], str(self.spec.args.get(f"{which}_side") or "")
@@ -201,7 +201,7 @@ class _Frames:
         return place + direction * int(value)
 
     def _range(self, bound: tuple[Any, int], last: int) -> list[int]:
-        """For each row the first place whose key is within the bound, or (last) the first place beyond it."""
+        """Frame bound of each row: index of the first row within the bound, or (last) of the first beyond it."""
         far, direction = bound
         size = len(self.rows)
         if far is None or not self.rules:
@@ -247,7 +247,7 @@ class _Frames:
 
 
 def _peers(keys: list[Any], last: int) -> list[int]:
-    """For each of sorted rows the first that has the same key, or (last) the first after those."""
+    """For each sorted row, index of the first with the same key, or (last) of the first with a later one."""
     found = [0] * len(keys)
     if last:
         for place in range(len(keys) - 1, -1, -1):

@@ -45,7 +45,7 @@ LISTED = "a release holds no rows: these are the values that its schema lists, w
 
 
 def build_table(flat: Flat, schema: Schema) -> Table:
-    """The table that a SELECT asks for."""
+    """Plan of a grouped SELECT over the release."""
     scope = table_scope(flat.base, schema)
     rows = reduce(and_, (read_condition(where, scope) for where in flat.wheres), scope.rows)
     listing = flat.sets is None
@@ -75,7 +75,7 @@ def build_table(flat: Flat, schema: Schema) -> Table:
 
 
 def _check_length(keys: tuple[TableKey, ...], sets: Any, schema: Schema) -> None:
-    """Refuse to list more values than anyone would look through."""
+    """Refuse an answer that would list too many combinations of values."""
     sizes = {key.text: len(key.classes) if key.classes else schema.domain[key.attribute or ""].size for key in keys}
     length = max(prod(sizes[text] for text in {text_of(node) for node in chosen}) for chosen in sets)
     remedy = "name fewer columns, or write LIMIT 10 for synthetic rows"
@@ -137,7 +137,7 @@ def _part(chosen: Any, keys: tuple[TableKey, ...], reader: ItemReader, scope: Sc
 
 
 class Reader(Protocol):
-    """Reads expressions over rows."""
+    """Protocol: translates expressions over rows."""
 
     @property
     def numbers(self) -> Numbers: ...
@@ -146,7 +146,7 @@ class Reader(Protocol):
 
 
 def read_step(raw: RawStep, reader: Reader) -> Step:
-    """A step on rows, with its expressions read."""
+    """Translate a row operation from syntax."""
     if raw.kind == "keep":
         return Keep(reader.read(raw.nodes[0], raw.word))
     if raw.kind == "take":

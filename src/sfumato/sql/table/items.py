@@ -50,14 +50,14 @@ class TableKey:
 
 
 class Numbers:
-    """Tells which expressions over rows are numbers with an interval; is_noisy: whether a place of the row is one."""
+    """Decides which expressions over rows have intervals. is_noisy: whether a column (by index) is a noisy number."""
 
     def __init__(self, is_noisy: Callable[[int], bool]) -> None:
         self._is_noisy = is_noisy
         self._known: dict[int, tuple[Tree, bool]] = {}  # by id, of trees that are kept, so that these stay their own
 
     def is_number(self, tree: Tree) -> bool:
-        """Whether an expression gives a number with an interval."""
+        """Whether the value of an expression is a number with an interval."""
         if isinstance(tree, Call):
             if id(tree) not in self._known:
                 args = (*tree.args[1:-1:2], tree.args[-1]) if tree.name == "case" else tree.args
@@ -67,7 +67,9 @@ class Numbers:
         return isinstance(tree, Ref) and self._is_noisy(tree.place)
 
     def check(self, tree: Tree, node: Any, place: str) -> None:
-        """Refuse what would forget the noise that numbers share, or has no interval."""
+        """Refuse an expression of several noisy numbers, whose joint noise would be lost, or one without an interval.
+
+        node: its syntax; place: the clause that it stands in; both for messages."""
         for part in calls(tree):
             if is_error(part):
                 continue
@@ -86,7 +88,7 @@ class Numbers:
         )
 
     def note(self, step: Step, word: str) -> str | None:
-        """The note on a step that depends on noisy numbers; None if it does not."""
+        """Note on a filter or rank that depends on noisy numbers; None for other operations. word: SQL clause."""
         if isinstance(step, Keep) and self._looks_at_numbers(step.condition):
             return decided(word)
         if isinstance(step, Rank) and any(self._looks_at_numbers(rule.by) for rule in step.rules):
@@ -99,7 +101,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class ItemReader:
-    """Reads expressions over rows; aggregates: those met so far, in the order of their places."""
+    """Translates expressions over rows to trees. aggregates: collected so far, in column order."""
 
     scope: Scope
     rows: Predicate
@@ -109,7 +111,7 @@ class ItemReader:
     _places: dict[str, int] = field(default_factory=dict)  # of aggregates, by their texts
 
     def item(self, node: exp.Expression) -> tuple[str, Tree, bool]:
-        """An item of the select list: the name it has unless an alias says otherwise, its tree, whether a number."""
+        """Translate an item of the select list: its default name, its tree, and whether it has an interval."""
         before = len(self.aggregates)
         tree = self.read(node, "the select list")
         name = quoted(node)
@@ -122,11 +124,11 @@ class ItemReader:
 
     @property
     def differences(self) -> tuple[bool, ...]:
-        """For each aggregate, whether it is a difference."""
+        """For each aggregate, whether it subtracts, so that zero is a value to test against."""
         return tuple(self._column(node).difference for node in self.aggregates)
 
     def read(self, node: exp.Expression, place: str) -> Tree:
-        """An expression over rows; place: where it stands, for messages."""
+        """Translate an expression over rows. place: the clause that it stands in, for messages."""
         facts = facts_of(node)
         tree = translate(node, lambda part: self._leaf(part, facts), place)
         self.numbers.check(tree, node, place)
@@ -134,7 +136,7 @@ class ItemReader:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Tells numbers with an interval from public values."""
+        """Classifier of expressions: aggregates have intervals, keys are public."""
         return Numbers(lambda place: len(self.keys) <= place < PART)
 
     def _leaf(self, node: Any, facts: dict[int, Fact]) -> Tree | None:
@@ -158,7 +160,7 @@ class ItemReader:
         return self._of_one_key(node, fact) if self.keys and fact.columns else None
 
     def _aggregate(self, node: Any) -> Tree | None:
-        """The place of an aggregate, or of arithmetic of aggregates; None for what is done with its value."""
+        """Column reference of an aggregate, or of arithmetic of aggregates; None for any other expression."""
         from sqlglot import exp
 
         linear = isinstance(node, exp.AggFunc | exp.Window | exp.Filter | exp.Subquery) or node.key in (
@@ -212,7 +214,7 @@ class ItemReader:
 
 
 def key_lookup(node: Any, axis: Axis, place: int, scope: Scope, said: Any) -> Lookup:
-    """An expression of one attribute as a table over the labels of its cells, which stand at a place of the row.
+    """Tabulate an expression of one attribute over its labels. place: index of the key column that holds them.
 
     said: the expression as it was written, for messages.
     """
@@ -230,7 +232,7 @@ def key_lookup(node: Any, axis: Axis, place: int, scope: Scope, said: Any) -> Lo
 
 
 def not_grouped(node: Any, scope: Scope) -> QueryError:
-    """The refusal of a column that has no one value in a group."""
+    """Error for a column that is neither grouped by nor aggregated."""
     name = scope.name_of(node)
     if name in scope.schema.measures:
         return QueryError(f"{name} is a measure and has no value by itself; select SUM({name}) or AVG({name})")

@@ -21,9 +21,9 @@ RankKind = Literal["rank", "denserank", "rownumber", "ntile", "percentrank"]
 
 @dataclass(frozen=True)
 class Block:
-    """The groups that share the values of all expressions of GROUP BY.
+    """Groups with the same values of all expressions (not plain attributes) in GROUP BY.
 
-    keys: these values. where: the rows; a group that can have none of them is not there.
+    keys: these values. where: predicate of their rows; blocks that no row can be in are left out.
     """
 
     keys: tuple[Value, ...]
@@ -32,10 +32,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Part:
-    """One grouping set.
+    """One grouping set, answered by one SELECT.
 
     select: its columns are the attributes of its GROUP BY, then for each block the aggregates of the table.
-    keys: where each key of the table is found: among the attributes or among the block's keys; None where it is NULL.
+    keys: source of each key column of the table: index of an attribute or of a block's key; None where it is NULL.
     """
 
     select: Select
@@ -48,7 +48,7 @@ class Part:
 
 
 class NumberAt(NamedTuple):
-    """The place of a number: a column of one of several SELECTs without groups."""
+    """Reference to a number: index of a SELECT without groups, and of its column."""
 
     select: int
     column: int
@@ -56,10 +56,10 @@ class NumberAt(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in which each number comes from a statement of its own.
+    """Table of values and of references to numbers of SELECTs without groups.
 
-    rows: keys, then numbers; a number can be a constant or NULL in some rows. axes: for each key, the attribute whose
-    labels its values are.
+    rows: keys, then numbers, which may be constant or NULL in some rows. axes: for each key column, the attribute whose
+    labels it holds, if any.
     """
 
     selects: tuple[Select, ...]
@@ -69,7 +69,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of ORDER BY."""
+    """One sort key of ORDER BY."""
 
     by: Tree
     descending: bool = False
@@ -78,14 +78,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Keep:
-    """Keep the rows for which a condition is true."""
+    """Row operation: keep the rows for which a condition is true."""
 
     condition: Tree
 
 
 @dataclass(frozen=True)
 class Rank:
-    """Add a cell to every row: its rank among the rows that agree in some expressions. tiles: those of NTILE."""
+    """Row operation: append the rank of each row in its partition. within: PARTITION BY. tiles: number for NTILE."""
 
     kind: RankKind
     within: tuple[Tree, ...]
@@ -95,14 +95,14 @@ class Rank:
 
 @dataclass(frozen=True)
 class Sort:
-    """Bring the rows into an order."""
+    """Row operation: sort."""
 
     rules: tuple[Rule, ...]
 
 
 @dataclass(frozen=True)
 class Take:
-    """Keep some rows only, by place."""
+    """Row operation: LIMIT and OFFSET."""
 
     limit: int | None
     offset: int
@@ -110,7 +110,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Once:
-    """DISTINCT: keep the first of rows that agree in all these expressions."""
+    """Row operation: DISTINCT, the first row for each combination of values of some expressions."""
 
     by: tuple[Tree, ...]
 
@@ -119,7 +119,7 @@ Step = Keep | Rank | Sort | Take | Once
 
 
 def trees_of(step: Step) -> list[Tree]:
-    """The expressions that a step works out for each row."""
+    """Expressions that a row operation evaluates on each row."""
     if isinstance(step, Keep):
         return [step.condition]
     if isinstance(step, Once):
@@ -132,7 +132,7 @@ def trees_of(step: Step) -> list[Tree]:
 
 @dataclass(frozen=True)
 class Item:
-    """A column of the answer; number: whether it has an interval. alone: whether its errors are not shown beside it."""
+    """Output column. number: whether it has an interval. alone: printed without error, as another column has it."""
 
     name: str
     tree: Tree
@@ -148,9 +148,9 @@ def with_own_errors(trees: Sequence[tuple[Tree, bool]]) -> list[bool]:
 
 @dataclass(frozen=True)
 class Table:
-    """Groups, steps on their rows in order, and what is shown of them in the end.
+    """Plan of one table: rows of groups, row operations in order, and output columns.
 
-    differences: for each aggregate, whether it says how far two things are apart.
+    keys: number of key columns. differences: for each aggregate, whether it is a difference, tested against zero.
     """
 
     parts: tuple[Part | Rows, ...]
@@ -167,19 +167,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows of several tables one after the other, and steps on what they show."""
+    """Plan of UNION ALL: the output rows of several tables, and row operations on all of them."""
 
     tables: tuple[Table, ...]
     steps: tuple[Step, ...] = field(default=())
 
     @property
     def selects(self) -> Iterator[Select]:
-        """Every plain SELECT that has to be answered."""
+        """All plain SELECTs to be answered for the plan."""
         return (select for table in self.tables for part in table.parts for select in part.selects)
 
 
 def step_at(step: Step, at: Callable[[Tree], Tree]) -> Step:
-    """A step with each of its expressions changed."""
+    """Apply a function to each expression of a row operation."""
     if isinstance(step, Keep):
         return Keep(at(step.condition))
     if isinstance(step, Once):
@@ -199,7 +199,7 @@ RANK = 2_000_000
 
 @dataclass(frozen=True)
 class Places:
-    """Puts the grouping set and the ranks behind the last aggregate; width: of keys and aggregates together."""
+    """Renumbers grouping set and ranks as columns after the aggregates. width: number of keys and aggregates."""
 
     width: int
 

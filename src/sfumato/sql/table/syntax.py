@@ -22,7 +22,7 @@ _INNER = "inner"  # marks columns that came in with what a subquery calls by ano
 
 @dataclass(frozen=True)
 class Named:
-    """An item of a select list; name: its alias, or that of the column that * stands for. measure: one of those."""
+    """Item of a select list. name: alias, or column that * stands for. measure: whether it is a column to sum."""
 
     name: str | None
     node: Any
@@ -89,7 +89,7 @@ def _is_aggregate(node: Any) -> bool:
 
 
 class Fact(NamedTuple):
-    """Facts of an expression. size: nodes without parentheses. aggregated: has aggregates or totals. columns: names."""
+    """Properties of an expression. size: number of nodes; aggregated: contains aggregates; columns: their names."""
 
     size: int
     aggregated: bool
@@ -97,7 +97,7 @@ class Fact(NamedTuple):
 
 
 def facts_of(root: Any) -> dict[int, Fact]:
-    """The facts of each part of an expression, by the id of its node, in one walk."""
+    """Properties of every subexpression, by id of its node, in one traversal."""
     nodes = list(root.walk())  # parents before their children
     spend(OF_A_NODE * len(nodes), "an expression")
     found: dict[int, Fact] = {}
@@ -117,7 +117,7 @@ def facts_of(root: Any) -> dict[int, Fact]:
 
 
 def totals_in(nodes: Any) -> list[Any]:
-    """The windows that add up groups."""
+    """Window aggregates (totals over groups), without ranks."""
     from sqlglot import exp
 
     return [node for root in _listed(nodes) for node in root.find_all(exp.Window) if not is_rank(node)]
@@ -243,7 +243,7 @@ def keep_names(select: Any, changes: Callable[[Any], bool]) -> None:
 
 
 def name_of(item: Named) -> str:
-    """The name of an item for a SELECT around this one."""
+    """Name of an item, as an outer SELECT refers to it."""
     if item.name:
         return item.name
     return str(item.node.name) if item.node.key == "column" else default_name(item.node) or quoted(item.node)

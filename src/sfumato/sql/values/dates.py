@@ -68,7 +68,7 @@ def unit_name(word: str) -> str | None:
 
 
 def part(name: str, value: object) -> int | str:
-    """One part of a date."""
+    """Field of a date (year, month, dayofweek, ...), by name."""
     value = _of_hour(value)
     if name == "hour" and not isinstance(value, datetime):
         raise QueryError(_HOURS)
@@ -147,7 +147,7 @@ def between(unit: str, first: object, last: object) -> int:
 
 
 def apart(later: object, earlier: object) -> int:
-    """Days between two days, one subtracted from the other."""
+    """Number of days from one date to a later one."""
     if isinstance(later, datetime) or isinstance(earlier, datetime):
         raise QueryError("two times are subtracted; write DATE_DIFF('hour', first, last), or CAST both to DATE")
     return (as_date(later) - as_date(earlier)).days

@@ -19,21 +19,21 @@ Value = str | int | float | bool | date | None
 
 @dataclass(frozen=True)
 class Const:
-    """A value that is the same in every row."""
+    """Constant."""
 
     value: Value
 
 
 @dataclass(frozen=True)
 class Ref:
-    """Reference to a place of the row."""
+    """Reference to a column of the row, by its index."""
 
     place: int
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Table look-up of the value in one column of the row."""
+    """Table look-up of the value in one column of the row, by the column's index."""
 
     place: int
     table: tuple[tuple[Value, Value], ...]
@@ -45,19 +45,19 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of other expressions."""
+    """Call of an SQL function, by name, with expressions as arguments."""
 
     name: str
     args: tuple[Tree, ...]
 
     @cached_property
     def places(self) -> frozenset[int]:
-        """The places of a row that it looks at."""
+        """Indices of the columns that it refers to."""
         return frozenset(place for arg in self.args for place in places(arg))
 
     @cached_property
     def size(self) -> int:
-        """The number of evaluations that it takes."""
+        """Number of evaluations per row."""
         return 1 + sum(size(arg) for arg in self.args)
 
 
@@ -68,7 +68,7 @@ ERROR = "error"  # the function that gives one of them, as in error:low
 
 
 def error_named(name: str, known: Container[str]) -> tuple[str, str] | None:
-    """The number, among known names in small letters, whose error a name means, and which error; None if none.
+    """Parse a name such as n_low into the number n and its error "low"; None for any other. known: numbers, lowercase.
 
     >>> error_named("n_low", {"n"}), error_named("n_low", {"n", "n_low"}), error_named("low", {"n"})
     (('n', 'low'), None, None)
@@ -78,7 +78,7 @@ def error_named(name: str, known: Container[str]) -> tuple[str, str] | None:
 
 
 def is_error(tree: Tree) -> bool:
-    """Whether an expression is the error of a number."""
+    """Whether an expression is the standard error or an interval end of a number."""
     return isinstance(tree, Call) and tree.name.partition(":")[0] == ERROR
 
 
@@ -94,26 +94,26 @@ def evaluate(tree: Tree, row: Sequence[Any], call: Callable[[str, list[Any]], An
 
 
 def relocated(tree: Tree, where: Callable[[int], int]) -> Tree:
-    """An expression over rows whose places are elsewhere."""
+    """Expression with its column indices mapped."""
     if isinstance(tree, Call):
         return Call(tree.name, tuple(relocated(arg, where) for arg in tree.args))
     return tree if isinstance(tree, Const) else replace(tree, place=where(tree.place))
 
 
 def places(tree: Tree) -> frozenset[int]:
-    """The places of a row that an expression looks at."""
+    """Indices of the columns that an expression refers to."""
     if isinstance(tree, Call):
         return tree.places
     return frozenset() if isinstance(tree, Const) else frozenset({tree.place})
 
 
 def size(tree: Tree) -> int:
-    """The number of evaluations that an expression takes."""
+    """Number of evaluations of an expression per row."""
     return tree.size if isinstance(tree, Call) else 1
 
 
 def calls(tree: Tree) -> Iterator[Call]:
-    """Every call inside an expression, from the outside in."""
+    """All calls in an expression, outermost first."""
     waiting = [tree]
     while waiting:
         found = waiting.pop()

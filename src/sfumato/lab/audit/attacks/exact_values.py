@@ -179,7 +179,7 @@ def finds_too_much(finder: Finder, table: type[Kept] = Kept) -> str | None:
 
 
 def deals_too_much(dealer: Dealer) -> str | None:
-    """Complaint if a person's weights tell of him by more than was paid for; else None."""
+    """Complaint if the weights dealt to one person cost more rho or delta than was paid for; else None."""
     moved, passed = person_moves(dealer), alone_passes(dealer)
     if max(moved, passed) <= 1 + TOLERANCE:
         return None
@@ -244,7 +244,7 @@ STORIES = (
 
 
 class _Played:
-    """Past noise of one part with given fresh noise in place of drawn one."""
+    """Past noise of one part, with fresh noise that is given instead of drawn."""
 
     def __init__(self, carried: Carried, given: Whole | None) -> None:
         self.carried, self.given, self.planned = carried, given, carried.planned

@@ -101,7 +101,7 @@ class SureFinding:
 
 
 def sure_finding(name: str, search: Search, entropy: Entropy, *, seed: int = 1) -> SureFinding | None:
-    """Run the search for one mechanism of the registry; None where it has no guaranteed intervals."""
+    """Search for missed guaranteed intervals of one mechanism of the registry; None where it has no such intervals."""
     mechanism = find_mechanism(name)
     if mechanism.special:
         return None

@@ -38,7 +38,7 @@ PERSONS = {"age": 20, "sex": 2, "region": 8, "school": 6, "work": 5, "home": 4} 
 
 @dataclass(frozen=True)
 class Question:
-    """A query of one number, and its kind."""
+    """SQL query that returns one number, with the kind of query that it counts as."""
 
     kind: str
     sql: str

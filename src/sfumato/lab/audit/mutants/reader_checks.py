@@ -161,7 +161,7 @@ def weighed_rows(random: Random, folder: Path, kind: type[Table]) -> Case:
 
 
 def replace_schema(schema: Schema, **parts: Any) -> Schema:
-    """The schema with other parts."""
+    """Schema with some of its top-level keys replaced."""
     return Schema.from_dict(schema.to_dict() | parts)
 
 

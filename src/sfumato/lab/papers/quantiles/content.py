@@ -49,10 +49,10 @@ MOST_PIECES = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Quantiles and run counts of one attribute, by group. pieces: into which each cell is cut.
+    """Quantiles of one attribute by group, and noisy counts between them. pieces: number into which a cell is cut.
 
-    cuts: for each group and quantile, how many pieces lie before it. total: rows of each group, with noise. counted:
-    the runs of all groups in order.
+    cuts: position of each group's quantiles, as the number of pieces before it. total: noisy number of rows of each
+    group. counted: counts between successive quantiles, group by group.
     """
 
     of: str
@@ -62,7 +62,7 @@ class Line:
     counted: Measurement
 
     def edges(self, quantiles: Sequence[Fraction], length: int) -> Iterator[tuple[dict[Fraction, int], Whole]]:
-        """Cuts by quantile, and edges of the counted runs, group by group."""
+        """For each group, positions by quantile, and the edges of the intervals that were counted."""
         scale = float(_laplace(self.counted.noise).scale)
         for cuts, rows in zip(self.cuts.tolist(), self.total.answers.tolist(), strict=True):
             placed = dict(zip(quantiles, cuts, strict=True))
@@ -73,7 +73,7 @@ class Line:
 class QuantilesRecord:
     """Manifest of quantiles.
 
-    pieces: of a value, by attribute. epsilon: of all choices of one attribute. total: the scale of the noise of totals.
+    pieces: number per value, by attribute. epsilon: of all choices for one attribute. total: noise scale of totals.
     """
 
     of: Annotated[list[Text], Field(min_length=1)]
@@ -101,7 +101,7 @@ FEW = 12  # findings that are printed
 
 @dataclass(frozen=True, eq=False)
 class Quantiles(Content):
-    """Lines by attribute. quantiles: in order; epsilon: of all choices on one person's rows."""
+    """Content of quantiles by attribute. quantiles: in order; epsilon: of all choices on one person's rows."""
 
     uses: ClassVar[frozenset[str]] = frozenset({"details"})
     answers_counts: ClassVar[bool] = False

@@ -139,7 +139,7 @@ def pulls(weights: Whole, points: Whole, truth: Codes, classes: int) -> Whole:
 
 
 def learnt(updates: Sequence[Whole], axes: Sequence[Axis], classes: int) -> Additive:
-    """Averaged perceptron from noisy sums of pulls, round by round: weights averaged over the later half."""
+    """Averaged perceptron from noisy sums of its updates by round: weights averaged over the later half."""
     width = sum(coordinates(axis).shape[1] for axis in axes) + 1
     weights = np.zeros((vectors(classes), width), dtype=np.int64)
     total = weights.copy()

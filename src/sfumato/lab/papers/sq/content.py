@@ -134,8 +134,8 @@ Learner = Literal["naive-bayes", "id3", "perceptron"]
 class Classifier(ContentOfCells):
     """Classifier of `target` from the features, as the noisy measurements that it is learnt from.
 
-    tables: the counts by class and one feature, in the order of the features; none for a perceptron. further: what else
-    was measured to learn from: deeper levels of a tree and its leaves, or sums of pulls, round by round. tree: of ID3.
+    tables: counts by class and one feature, in the order of the features; none for a perceptron. further: deeper levels
+    of a tree and its leaves, or the sums of perceptron updates, round by round. tree: of ID3.
     tested: the rows of each stratum and class; None where there are too many cells to put rows into strata.
     """
 

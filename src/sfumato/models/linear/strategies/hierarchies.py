@@ -40,8 +40,9 @@ from sfumato.frozen import dataclass
 from sfumato.least_squares.closed_forms import least_squares
 from sfumato.least_squares.gram import MOST_WRITTEN, Gram, Product, added, even_cuts, grams_of, has_short_gram, products
 from sfumato.models.linear.strategies.budget_allocation import best_weights, squared_error, whole_weights
-from sfumato.queries import AllRanges, Haar, Identity, NominalHaar, Queries, Scaled, Tree, Workload
+from sfumato.queries import Haar, Identity, NominalHaar, Queries, Scaled, Tree, Workload
 from sfumato.queries.strategy import Combined, Strategy
+from sfumato.queries.workload import usual_along
 
 SWEEPS = 3
 MOST_ROWS = 2**25  # of a combination: more are not worth their file, whatever they would answer
@@ -109,7 +110,7 @@ def wanted_of(domain: Domain, workload: Workload) -> list[Product]:
     A block that is no product, or too long to write out along an axis, is replaced by all ranges and values: that
     affects which strategy is chosen, not its stated error.
     """
-    wanted, usual = [], tuple(map(_usual, domain))
+    wanted, usual = [], tuple(map(usual_along, domain))
     for block, matters in zip(workload.blocks, workload.weights, strict=True):
         for term in products(block, domain.shape) or [Product(1.0, usual)]:
             factors = tuple(_short(factor, axis) for factor, axis in zip(term.factors, domain, strict=True))
@@ -144,14 +145,9 @@ def axis_by_axis(domain: Domain, workload: Workload, choose: Choose, sweeps: int
     return parts
 
 
-def _usual(axis: Axis) -> Queries:
-    """All ranges of an ordered axis, all values of any other."""
-    return AllRanges(axis.size) if axis.ordered else Identity(axis.size)
-
-
 def _short(factor: Queries, axis: Axis) -> Queries:
     """Queries along an axis, or the usual ones where their Gram matrix would be too large."""
-    return factor if factor.columns <= MOST_WRITTEN or has_short_gram(factor) else _usual(axis)
+    return factor if factor.columns <= MOST_WRITTEN or has_short_gram(factor) else usual_along(axis)
 
 
 # -- hierarchies
