@@ -46,10 +46,10 @@ from sfumato.queries import Queries, Ranges, Stack
 from sfumato.releases.contents.content import Content
 from sfumato.releases.contents.cube import Cube
 from sfumato.releases.file.artifact import is_linked, is_series, read_artifact
-from sfumato.releases.file.manifest import guarantee_of
+from sfumato.releases.file.manifest import LEANS_ON, guarantee_of
 from sfumato.releases.file.records import one_line
 from sfumato.releases.parts import MOST_PARTS, Part, combined_receipt, cost_of_parts, parts_in
-from sfumato.releases.release import LEANS_ON, Release, read_content
+from sfumato.releases.release import Release, read_content
 
 SURE = 1.0 - 1e-6  # that two releases of one table are not taken for those of two
 

@@ -39,7 +39,8 @@ from sfumato.plain_text import readable
 from sfumato.publishing.fits_in_file import with_steps_of
 from sfumato.queries import Workload, default_workload
 from sfumato.releases.file.artifact import Artifact, read_artifact
-from sfumato.releases.release import LEANS_ON, Release
+from sfumato.releases.file.manifest import LEANS_ON
+from sfumato.releases.release import Release
 from sfumato.schema import Schema
 from sfumato.schema.invariants import EVEN_THOUGH
 

@@ -168,7 +168,8 @@ def _made(
             raise PrivacyError("the mechanism spent more than was reserved; nothing is published")
         if prepared.prior is not None:
             content = prepared.prior.lean(content)  # work on published numbers: it costs nothing
-        guarantee = describe_guarantee(cost.budget, schema, cost, derived=source_table.derived(schema))
+        derived, leaning = source_table.derived(schema), prepared.prior is not None
+        guarantee = describe_guarantee(cost.budget, schema, cost, derived=derived, leaning=leaning)
         marking = _mark_published(book, opened.receipt, step)
         facts = (content, mechanism.name, guarantee, source.private, opened.receipt.to_dict(), marking)
         yield Release(*facts, options=prepared.options), prepared
@@ -318,11 +319,14 @@ def _entry_of(receipt: Mapping[str, object] | None, ledger: Ledger) -> Entry | N
     return next((entry for entry in ledger.entries(found.dataset) if entry.nonce == found.nonce), None)
 
 
-def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False) -> Guarantee:
+def describe_guarantee(
+    budget: Budget, schema: Schema, cost: Cost | None = None, *, derived: bool = False, leaning: bool = False
+) -> Guarantee:
     """The promise in symbols and in plain words.
 
     cost: what was reserved for the budget; for rho-zCDP the epsilon at the usual delta of 1e-6 where none is given.
     derived: the rows came from a view, so that the promise is about them and not about the tables behind it.
+    leaning: estimates lean on an earlier release.
     """
     cost = cost or Cost.of(budget)
     return guarantee_of(
@@ -333,6 +337,7 @@ def describe_guarantee(budget: Budget, schema: Schema, cost: Cost | None = None,
         derived=derived,
         bought=schema.bought,
         exact=schema.exact_sets,
+        leaning=leaning,
     )
 
 
@@ -379,7 +384,7 @@ def rehearse_release(table: Any, request: Request, out: str | Path) -> Rehearsal
         account = rehearse(source, terms_for(table, request, prepared, schema), ledger=request.ledger)
         derived = source.derived(schema)
     cost = prepared.cost
-    promise = describe_guarantee(cost.budget, schema, cost, derived=derived)
+    promise = describe_guarantee(cost.budget, schema, cost, derived=derived, leaning=prepared.prior is not None)
     found = _errors(prepared), _warnings(prepared)
     replaces = request.series is None and path.exists()
     period = period_of(unit_of(schema), request.label)

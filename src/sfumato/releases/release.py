@@ -22,6 +22,7 @@ from sfumato.releases.file.manifest import (
     BLOCKS,
     DETAILED_VERSION,
     FORMAT_VERSION,
+    LEANS_ON,
     SCALED_VERSION,
     SOLVED_VERSION,
     Guarantee,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from sfumato.releases.rows.condition import Lot
     from sfumato.releases.rows.write import Drawn
 
-LEANS_ON = "prior"  # option under which a file keeps the digest of an earlier release that its estimates lean on
 QUICKLY_ASKED = 2**20  # cells that are laid out and still answer at once
 
 

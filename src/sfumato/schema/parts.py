@@ -307,6 +307,7 @@ Missing = Literal["keep", "drop", "middle"]
 ROWS = "unweighted rows"  # the statistic that counts rows as they are, beside counts that are weighted
 STEPS_OF_A_WEIGHT = 1000  # at least, up to the largest, where no step is stated
 MOST_OF_A_WEIGHT, LARGEST_WEIGHT = 2**20, 10**12
+SMALLEST_OF_A_WEIGHT = Fraction(1, 10**100)  # for privacy: no product or quotient of a row's weight may underflow
 
 OLD_SHARE = "weight"  # of a measure, in files of earlier versions: its `budget_share`
 
@@ -436,6 +437,8 @@ class Weight(Declared):
         if self.step == 0:
             power = max(0, _power_of_two_above(STEPS_OF_A_WEIGHT / self.shrunk(self.upper)))
             object.__setattr__(self, "step", exact(Fraction(1, 2**power)))
+        if any(0 < part < SMALLEST_OF_A_WEIGHT for part in (self.lower, self.upper, self.step, 1 - self.shrink)):
+            raise ValueError("has a bound, a step or 1 - shrink nearer to 0 than 1e-100; multiply weights, or round it")
         if not 1 <= self.most <= MOST_OF_A_WEIGHT:
             least = float(self.shrunk(self.upper) / MOST_OF_A_WEIGHT)
             raise ValueError(

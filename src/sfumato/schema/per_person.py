@@ -18,7 +18,7 @@ from sfumato.errors import SchemaError
 from sfumato.frozen import dataclass
 from sfumato.schema.attributes import Attribute, Boolean, Category, Date
 from sfumato.schema.dialect import same_name
-from sfumato.schema.parts import Measure, PrivacyUnit, shown
+from sfumato.schema.parts import Measure, PrivacyUnit, Weight, shown
 from sfumato.schema.recode import Expression, Kind, as_kind, expression_of
 from sfumato.schema.series import Series
 
@@ -317,6 +317,7 @@ class Grouped(Protocol):
     privacy_unit: PrivacyUnit
     attributes: dict[str, Attribute]
     measures: dict[str, Measure]
+    weight: Weight | None
     series: Series | None
 
 
@@ -365,6 +366,8 @@ def uses_of(schema: Grouped) -> Iterator[tuple[str, str, Kind]]:
         yield f"attributes.{name}", part.column, kind
     for name, measure in schema.measures.items():
         yield f"measures.{name}", measure.column, "number"
+    if schema.weight is not None:
+        yield "weight", schema.weight.column, "number"
 
 
 def settled(rule: PersonRule, uses: Iterator[tuple[str, str, Kind]]) -> PersonRule:

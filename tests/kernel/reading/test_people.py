@@ -55,6 +55,14 @@ def test_rows_of_a_person_become_one_and_rows_of_nobody_none(visits):
     assert rows == [(1, 1, 0), (2, 2, 2), (3, 2, 2)]
 
 
+def test_a_persons_row_has_the_weight_that_its_rows_amount_to(visits):
+    """Ann's 30 is clipped to 20, Öz has 7; what the rule makes for the weight alone is worked out too."""
+    sql = "SELECT who, COUNT(*) AS n, SUM(charge) AS w FROM visits GROUP BY who"
+    weight = {"weight": {"column": "w", "upper": 20, "step": 1, "unweighted_share": 0}}
+    _, found = read(visits, sql, n=WHOLE, _more=weight)
+    assert (found.cells.tolist(), found.counts.tolist()) == ([1, 2, 3], [7, 20, 20])
+
+
 def test_least_greatest_sum_and_mean_skip_what_cannot_be_read(visits):
     sql = (
         "SELECT who, MIN(age) AS young, MAX(age) AS old, SUM(charge) AS charge, AVG(age) AS mean "

@@ -20,6 +20,7 @@ from sfumato.models.margins.content import Margins
 from sfumato.models.margins.measure import margins
 from sfumato.public.comparison import compare
 from sfumato.queries import default_workload
+from sfumato.releases.file.manifest import LEANING
 from sfumato.releases.release import Release
 from sfumato.schema import Schema
 
@@ -191,6 +192,7 @@ def test_a_release_names_its_prior_in_the_file_and_guaranteed_intervals_do_not_l
     ends = [[(row[-1].low, row[-1].high) for row in rows] for rows in sure]
     assert all(low <= first and last <= high for (first, last), (low, high) in zip(*ends, strict=True))
     assert opened.leans_on is not None and f"digest {opened.leans_on}" in repr(opened.describe(with_errors=False))
+    assert LEANING in opened.guarantee.statement and LEANING not in alone.guarantee.statement
     assert alone.leans_on is None and "earlier" not in repr(alone.describe(with_errors=False))
     assert opened.query(sql, unbiased=True).rows == alone.query(sql, unbiased=True).rows
     two = compare(alone, opened)
@@ -242,6 +244,14 @@ def test_what_cannot_be_leant_on_is_refused_before_anything_is_spent(files, stat
 def test_a_private_release_does_not_lean_on_one_that_is_not(files):
     with pytest.raises(SfumatoError, match="NOT PRIVATE"):
         _release(files, prior=files / "last.sfumato", entropy=None)
+
+
+def test_a_release_with_exact_counts_is_no_prior(files):
+    """Nothing protects them, and the promise of what leans is about any one row."""
+    exact = Schema.from_dict(_schema().to_dict() | {"dataset": "exact", "privacy_unit": "row", "invariants": ["a1"]})
+    _release(files, schema=exact, mechanism="cells", even_though_exact=True).save(files / "exact.sfumato")
+    with pytest.raises(ReleaseFileError, match="exact counts, which nothing protects"):
+        _release(files, prior=files / "exact.sfumato")
 
 
 def test_what_leans_is_not_combined(files):

@@ -565,6 +565,12 @@ class Prior:
             )
         artifact = read_artifact(path)
         found = release_in(artifact)
+        if found.schema.invariants:
+            raise ReleaseFileError(
+                f"{artifact.path} has exact counts, which nothing protects, so that what leans on it could not keep a "
+                "promise about single rows; leave out --prior",
+                kind="input",
+            )
         if not isinstance(found.content, ContentOfCells) or found.content.threshold is not None:
             raise ReleaseFileError(
                 f"{artifact.path} is a release by {found.mechanism} that does not tell the counts of all cells, so "

@@ -8,6 +8,7 @@ while they are read (`room` of each family, measured in tests/releases/file/test
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from sfumato.arrays import MOST_SPANNED
@@ -15,7 +16,15 @@ from sfumato.errors import BudgetError, SchemaError
 from sfumato.kernel.budget import epsilon_for
 from sfumato.plain_text import write_fraction
 from sfumato.releases.contents.content import kind_named
-from sfumato.releases.file.manifest import BLOCKS, PARTS, SCALED_VERSION, SOLVED_VERSION, Manifest, guarantee_of
+from sfumato.releases.file.manifest import (
+    BLOCKS,
+    LEANS_ON,
+    PARTS,
+    SCALED_VERSION,
+    SOLVED_VERSION,
+    Manifest,
+    guarantee_of,
+)
 from sfumato.releases.file.members import Columns, check_sizes
 from sfumato.releases.file.records import FAMILIES, leaves_out_estimates, refusal
 from sfumato.schema import Schema
@@ -125,11 +134,19 @@ def _check_guarantee(manifest: Manifest, schema: Schema) -> None:
         if not follows:
             raise refusal("its guarantee does not follow from its rho")
     epsilon, delta, rho = guarantee.epsilon, guarantee.delta, guarantee.rho
+    leans = LEANS_ON in manifest.mechanism.options  # which older files do not say in their guarantee
     worded = [
         guarantee_of(
-            epsilon, schema.whom, delta=delta, rho=rho, derived=view, bought=schema.bought, exact=schema.exact_sets
+            epsilon,
+            schema.whom,
+            delta=delta,
+            rho=rho,
+            derived=view,
+            bought=schema.bought,
+            exact=schema.exact_sets,
+            leaning=leaning,
         )
-        for view in (False, True)
+        for view, leaning in product((False, True), {False, leans})
     ]
     if guarantee not in worded:
         raise refusal("the words of its guarantee contradict its epsilon, its delta or its privacy unit")

@@ -89,6 +89,10 @@ class Guarantee:
         return {"definition": self.definition} | amounts | words
 
 
+LEANS_ON = "prior"  # option under which a file keeps the digest of an earlier release that its estimates lean on
+LEANING = " Its estimates lean on an earlier release too, with its own promise: for whoever is in both, they add up."
+
+
 def guarantee_of(
     epsilon: Fraction,
     whom: str,
@@ -98,6 +102,7 @@ def guarantee_of(
     derived: bool = False,
     bought: str = "",
     exact: ExactSets = (),
+    leaning: bool = False,
 ) -> Guarantee:
     """Guarantee in symbols, with the words that follow from them.
 
@@ -105,7 +110,8 @@ def guarantee_of(
     (`sfumato.releases.file.consistency`), so that nobody can read one promise and be given another. whom: the privacy
     unit in words. derived: the promise is about rows that a view gave, not about those behind it. bought: the sentence
     on what of the schema was bought from the table before (`Schema.bought`). exact: tables whose exact counts stand in
-    the file; the promise is then about tables that agree on these (docs/privacy.md, theorem 17).
+    the file; the promise is then about tables that agree on these (docs/privacy.md, theorem 17). leaning: whether
+    estimates lean on an earlier release, so that what the file shows follows from two tables.
     """
     if exact:
         return _beside_exact_counts(epsilon, whom, exact, delta=delta, rho=rho, derived=derived)
@@ -118,7 +124,7 @@ def guarantee_of(
         neighbours=f"two {what} are neighbours if one has all the rows of one privacy unit and the other has none",
         statement=(
             f"Whatever this file shows would have been shown with at most {factor:.3g} times higher or lower "
-            f"probability{slack} if {whom} had been left out of {where}.{bought and f' {bought}'}"
+            f"probability{slack} if {whom} had been left out of {where}.{bought and f' {bought}'}{LEANING * leaning}"
         ),
         definition=CONCENTRATED if delta else PURE,
         delta=delta,
