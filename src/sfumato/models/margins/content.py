@@ -76,7 +76,10 @@ MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
 MOST_NAMED = 3  # sets of attributes in a refusal
 Contrasts = Mapping[Places, tuple[Sequence[Floats], float]]  # signs of the values of each axis, and the wanted sum
-BY_ESTIMATES = ("blocks", "_measures", "_rows_of", "_known_shares", "_known_shapes", "_known_sizes")
+BY_ESTIMATES = (
+    *("blocks", "_measures", "_rows_of"),
+    *("_known_bends", "_known_bends_of", "_known_shares", "_known_shapes", "_known_sizes"),
+)
 MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
 
 
@@ -353,10 +356,21 @@ class Margins(margins_file.Marginals):
         if len(places) != 2 or places not in self.tables[of] or self._by_rows or not self.block_variances(of, places):
             return None
         if (of, places) not in self._known_bends:
-            first, second = (bends(self._rows_of[place], self._measures[place]) for place in places)
+            first, second = map(self._bends_of, places)
             self._known_bends[of, places] = first, second, bent(self.tables[of][places].estimate, first, second)
         found = self._known_bends[of, places]
         return found if found[2].size else None
+
+    def _bends_of(self, place: int) -> Floats:
+        """Bends of an attribute (`scales.bends`)."""
+        if place not in self._known_bends_of:
+            self._known_bends_of[place] = bends(self._rows_of[place], self._measures[place])
+        return self._known_bends_of[place]
+
+    @cached_property
+    def _known_bends_of(self) -> dict[int, Floats]:
+        """Results of `_bends_of` so far."""
+        return {}
 
     @cached_property
     def _known_bends(self) -> dict[tuple[str, Places], tuple[Floats, Floats, Floats]]:
