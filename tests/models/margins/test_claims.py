@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from sfumato.models.margins.calibration import ALL, Claims
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.scales import LEVELS, Scaled, Spreads
+from sfumato.models.margins.scales import LEVELS, Scaled, Spreads, measure_of, shape_of, sizes_of
 from sfumato.models.margins.table import Table, subsets, sum_kinds, sum_out
 from sfumato.schema import Schema
 
@@ -64,3 +65,42 @@ def test_they_are_those_of_the_answer(places, levels):
     assert np.allclose(own, both.alone(axes).of_cells(), rtol=1e-9, atol=1e-9) and own.any()
     for whole, rough in zip((sure, own), Claims(release, single=True).of(places, levels, counts), strict=True):
         assert rough.dtype == np.float32 and np.allclose(rough, whole, rtol=1e-4, atol=1e-4 * whole.max())
+
+
+def test_with_other_errors_they_are_those_of_a_content_made_afresh():
+    """What follows from estimates alone is kept, and nothing else."""
+    first = content(3)
+    claims, counts = Claims(first), np.ones((4, 4))
+    before = claims.of((0, 2), (1, 1), counts)[0]
+    tables = {
+        p: replace(table, noise=2.0 * table.noise, model=3.0 * table.model)
+        for p, table in first.tables["count"].items()
+    }
+    spreads = replace(first.spreads["count"], blocks={(0, 2): first.spreads["count"].blocks[0, 1]})
+    other = {"count": tables}, {"count": spreads}
+    kept, afresh = claims.with_errors(first.with_errors(*other)), Claims(Margins(first.schema, *other))
+    for places in combinations(range(4), 2):
+        for levels in ((1, 1), (2, 2), (ALL, 0), (0, ALL)):
+            ones = np.ones([len(claims.base(at)) for at in zip(places, levels, strict=True)])
+            for mine, fresh in zip(kept.of(places, levels, ones), afresh.of(places, levels, ones), strict=True):
+                assert np.array_equal(mine, fresh)
+    assert not np.allclose(kept.of((0, 2), (1, 1), counts)[0], before)
+
+
+def test_sizes_of_blocks_are_those_of_their_cells():
+    """With spreads that fall by one from level to level, and none of cells, errors of blocks are their sizes."""
+    first, places = content(3), (0, 2)
+    tables = {
+        p: replace(table, noise=0.0 * table.noise, model=0.0 * table.model)
+        for p, table in first.tables["count"].items()
+    }
+    blocks = {places: Scaled((4.0, 3.0, 2.0, 1.0), (0.0,) * LEVELS, (1.0, 1.0))}
+    release = Margins(first.schema, {"count": tables}, {"count": Spreads((0.0, 1.0), {}, {}, blocks)})
+    table = release.tables["count"][places].estimate
+    measures = [measure_of(release.tables["count"][place,].estimate) for place in places]
+    sizes = sizes_of(table, measures, shape_of(measures, table), float(release.tables["count"][()].estimate))
+    found = {levels: (noise, model) for levels, noise, model in release.block_variances("count", places)}
+    assert [*found] == [(0, 0), (1, 1), (2, 2), (3, 3), (ALL, 0), (0, ALL)]
+    for levels, (noise, model) in found.items():
+        kinds = [release.blocks[place][level] for place, level in zip(places, levels, strict=True)]
+        assert np.allclose(model if ALL in levels else noise, sum_kinds(sizes, kinds), rtol=1e-9)

@@ -70,7 +70,7 @@ from sfumato.queries import Identity, Kron, Stack, Weighted
 from sfumato.schema import Schema
 
 ALL = LEVELS  # every value of an attribute by itself, where levels are halves, quarters and so on
-BY_ESTIMATES = ("_bases", "_factors", "_levels", "_moves", "_shifts")  # of claims
+BY_ESTIMATES = ("_bases", "_bends", "_factors", "_levels", "_moves", "_shifts")  # of claims
 At = tuple[int, int]  # an attribute, and the level of blocks that its values are grouped into
 
 
@@ -89,6 +89,7 @@ class Claims:
     _known: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
     _blocks: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
     _moves: dict[tuple[At, int], Floats] = field(init=False, default_factory=dict)
+    _bends: dict[At, Floats] = field(init=False, default_factory=dict)
     _pairs: dict[tuple[tuple[At, ...], int], Floats] = field(init=False, default_factory=dict)
     _shifts: dict[tuple[At, ...], Floats] = field(init=False, default_factory=dict)
 
@@ -238,9 +239,8 @@ class Claims:
                 result += variances
             if (found := self.content.bent("count", tuple(place for place, _ in key))) is not None:
                 variances = found[2]
-                for axis, (each, of_axis) in enumerate(zip(key, found[:2], strict=True)):
-                    shares = sum_kinds(of_axis.T, [self._kind(each)])
-                    variances = along((shares - self.base(each)[:, None]) ** 2, variances, axis)
+                for axis, (each, bends) in enumerate(zip(key, found[:2], strict=True)):
+                    variances = along(self._bend(each, bends), variances, axis)
                 result += variances
             self._blocks[key] = self._rounded(result)
         return self._blocks[key]
@@ -251,6 +251,12 @@ class Claims:
             shares = self.content.share_of_blocks(at[0], self._kind(at), level)
             self._moves[at, level] = (shares.T - self.base(at)[:, None]) ** 2
         return self._moves[at, level]
+
+    def _bend(self, at: At, bends: Floats) -> Floats:
+        """Squared difference of each class's share in every bend and its share in all rows, (classes, bends)."""
+        if at not in self._bends:
+            self._bends[at] = (sum_kinds(bends.T, [self._kind(at)]) - self.base(at)[:, None]) ** 2
+        return self._bends[at]
 
 
 NEARLY_ALL = 0.8  # of what cells can be off by, as which errors are taken at most

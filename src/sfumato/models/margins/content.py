@@ -82,7 +82,10 @@ MOST_JOINED = 2**22  # cells that are joined for one question
 FINE = 2**19  # cells up to which all values are told apart, so that a question has one answer however it is asked
 MOST_NAMED = 3  # sets of attributes in a refusal
 Contrasts = Mapping[Places, tuple[Sequence[Floats], float]]  # signs of the values of each axis, and the wanted sum
-BY_ESTIMATES = ("blocks", "_measures", "_rows_of", "_known_shares", "_known_shapes", "_known_sizes")
+BY_ESTIMATES = (
+    *("blocks", "_measures", "_rows_of"),
+    *("_known_bends", "_known_bends_of", "_known_nested", "_known_shares", "_known_shapes", "_known_sizes"),
+)
 MOST_ATTRIBUTES = 12  # in one question; every set of them has a share in its error
 
 

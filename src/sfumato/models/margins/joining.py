@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 from math import prod
 from string import ascii_letters
@@ -313,22 +314,38 @@ def _smooth_likelihoods(off: Floats, variance: float, places: Codes, lengths: Se
     An exponential kernel is that of a first-order autoregression, so a value depends on all before it through the one
     before: one pass along the order replaces the eigendecompositions of all kernels.
     """
-    smooth = np.broadcast_to(variance * SIZES**2, (len(lengths), len(SIZES)))  # variance of the curve
-    rough = ROUGH * smooth + variance  # of a value around it
-    gaps = np.diff(places, prepend=places[0])[:, None, None]
-    steps = np.exp(-gaps / np.array(lengths, dtype=np.float64)[:, None])  # (values, lengths, 1)
+    if not lengths:
+        return np.zeros((0, len(SIZES)))
+    steps, gains, precisions, logs = _kalman_gains(places.tobytes(), tuple(lengths))
+    mean, residuals = np.zeros(logs.shape), np.empty(gains.shape)
+    for residual, value, step, gain in zip(residuals, off.tolist(), steps, gains, strict=True):
+        mean *= step
+        np.subtract(value, mean, out=residual)
+        mean += gain * residual
+    squares = np.einsum("vls,vls,vls->ls", residuals, residuals, precisions)
+    return np.asarray(-0.5 * (logs + len(off) * np.log(variance) + squares / variance), dtype=np.float64)
+
+
+@lru_cache(maxsize=32)
+def _kalman_gains(places: bytes, lengths: tuple[int, ...]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Parts of the Kalman filter that depend on no deviation, in units of the noise: many axes have the same places.
+
+    Returns what is left of the curve's mean at each step, (values, lengths, 1); gains and precisions of the residuals,
+    (values, lengths, sizes) each; and the sum of the logarithms of their variances, (lengths, sizes).
+    """
+    at = np.frombuffer(places, dtype=np.int64)
+    smooth = np.broadcast_to(SIZES**2, (len(lengths), len(SIZES)))  # variance of the curve
+    rough = ROUGH * smooth + 1.0  # of a value around it
+    steps = np.exp(-np.diff(at, prepend=at[0])[:, None, None] / np.array(lengths, dtype=np.float64)[:, None])
     kept, added = steps**2, (1.0 - steps**2) * smooth
-    mean, left = np.zeros(smooth.shape), smooth.copy()
-    spreads, residuals = (np.empty((len(off), *smooth.shape)) for _ in range(2))
-    for place, value in enumerate(off.tolist()):
-        mean *= steps[place]
+    left, gains, spreads = smooth.copy(), *(np.empty((len(at), *smooth.shape)) for _ in range(2))
+    for place in range(len(at)):
         left *= kept[place]
         left += added[place]
-        spread, residual = np.add(left, rough, out=spreads[place]), np.subtract(value, mean, out=residuals[place])
-        gain = left / spread
-        mean += gain * residual
+        spread = np.add(left, rough, out=spreads[place])
+        gain = np.divide(left, spread, out=gains[place])
         left -= gain * left
-    return np.asarray(-0.5 * (np.log(spreads) + residuals**2 / spreads).sum(axis=0), dtype=np.float64)
+    return steps, gains, 1.0 / spreads, np.log(spreads).sum(axis=0)
 
 
 def _outliers(pull: Floats, precision: Floats, longest: int) -> Flags:

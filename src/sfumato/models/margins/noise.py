@@ -313,10 +313,21 @@ class Marginals(ContentOfCells):
         if len(places) != 2 or places not in self.tables[of] or self._by_rows or not self.block_variances(of, places):
             return None
         if (of, places) not in self._known_bends:
-            first, second = (bends(self._rows_of[place], self._measures[place]) for place in places)
+            first, second = map(self._bends_of, places)
             self._known_bends[of, places] = first, second, bent(self.tables[of][places].estimate, first, second)
         found = self._known_bends[of, places]
         return found if found[2].size else None
+
+    def _bends_of(self, place: int) -> Floats:
+        """Bends of an attribute (`scales.bends`)."""
+        if place not in self._known_bends_of:
+            self._known_bends_of[place] = bends(self._rows_of[place], self._measures[place])
+        return self._known_bends_of[place]
+
+    @cached_property
+    def _known_bends_of(self) -> dict[int, Floats]:
+        """Results of `_bends_of` so far."""
+        return {}
 
     @cached_property
     def _known_bends(self) -> dict[tuple[str, Places], tuple[Floats, Floats, Floats]]:
@@ -342,12 +353,14 @@ class Marginals(ContentOfCells):
         for level in range(min(LEVELS, len(scaled.noise))):
             levels = (level,) * len(places)
             rows = self._in_blocks(of, places, levels)
+            noise, model = scaled.noise[level], scaled.model[level]
             if level < len(scaled.noise) - 1:
                 less = sum(scaled.stripes) if not level else 0.0
-                noise, model = scaled.noise[level + 1] * rows, (scaled.model[level + 1] + less) * rows
+                finer = scaled.noise[level + 1], scaled.model[level + 1] + less
+                result.append((levels, (noise - finer[0]) * rows, (model - finer[1]) * rows))
             else:
-                noise, model = self._errors_in_blocks(of, places, levels)
-            result.append((levels, scaled.noise[level] * rows - noise, scaled.model[level] * rows - model))
+                of_cells = self._errors_in_blocks(of, places, levels)
+                result.append((levels, noise * rows - of_cells[0], model * rows - of_cells[1]))
         for fine, spread in enumerate(scaled.stripes):
             levels = tuple(LEVELS if axis == fine else 0 for axis in range(len(places)))
             rows = self._in_blocks(of, places, levels)
@@ -366,6 +379,9 @@ class Marginals(ContentOfCells):
         return {}
 
     def _sizes_of_blocks(self, of: str, places: Places, levels: Places) -> Floats:
+        if len(places) == 2 and max(levels) < LEVELS - 1:  # blocks of a pair add up, which is faster
+            finest = self._in_blocks(of, places, (LEVELS - 1,) * len(places))
+            return sum_kinds(finest, [self._nested(*at) for at in zip(places, levels, strict=True)])
         table, total = self.tables[of].get(places), float(self.tables["count"][()].estimate)
         every = [self._shares_in_blocks(*at) for at in zip(places, levels, strict=True)]
         rows, even = zip(*every, strict=True)
@@ -375,6 +391,18 @@ class Marginals(ContentOfCells):
             return held
         tilted = [sum_kinds(shape, [block]) for shape, block in zip(self._shapes(places), blocks, strict=True)]
         return mixed_sizes(held, product_of(even, total), product_of(tilted, total))
+
+    def _nested(self, place: int, level: int) -> Codes:
+        """Block at a level of each of the smallest blocks of an axis."""
+        if (place, level) not in self._known_nested:
+            smallest = np.unique(self.blocks[place][LEVELS - 1], return_index=True)[1]
+            self._known_nested[place, level] = self.blocks[place][level][smallest]
+        return self._known_nested[place, level]
+
+    @cached_property
+    def _known_nested(self) -> dict[tuple[int, int], Codes]:
+        """Results of `_nested` so far."""
+        return {}
 
     def _blocks_at(self, places: Places, levels: Places) -> list[Codes]:
         return [self.blocks[place][level] for place, level in zip(places, levels, strict=True)]
@@ -389,7 +417,7 @@ class Marginals(ContentOfCells):
                 found = shape_of([self._measures[place] for place in pair], None if table is None else table.estimate)
                 for axis, shape in zip((first, second), found, strict=True):
                     of_pairs[axis].append(shape)
-            self._known_shapes[places] = [np.mean(each, axis=0) for each in of_pairs]
+            self._known_shapes[places] = [each[0] if len(each) == 1 else np.mean(each, axis=0) for each in of_pairs]
         return self._known_shapes[places]
 
     @cached_property

@@ -638,7 +638,9 @@ def mediated(
     for ridge in ridges:
         sizes = np.maximum(lengths + ridge, ridge / 2.0)  # noise can make it indefinite
         raised = sizes > lengths + ridge
-        whole = every + (vectors[:, raised] * (sizes - lengths - ridge)[raised]) @ vectors[:, raised].T  # off-diagonal
+        whole = every  # off its diagonal
+        if raised.any():
+            whole = every + (vectors[:, raised] * (sizes - lengths - ridge)[raised]) @ vectors[:, raised].T
         scaled = vectors / np.sqrt(sizes)
         inverse = scaled @ scaled.T
         alone = {axis: np.asarray(np.linalg.inv(inverse[at[axis], at[axis]]), np.float64) for axis in axes}
@@ -647,7 +649,8 @@ def mediated(
             first, second = (np.array([values[pair[side]] for pair in batch]) for side in (0, 1))
             block = first[:, :, None], second[:, None, :]
             own = _off_diagonal(inverse, (first, second), [[alone[pair[side]] for pair in batch] for side in (0, 1)])
-            explained = (whole[block] - own + expected[block]) * expected[block] * total
+            product = expected[block]
+            explained = (whole[block] - own + product) * product * total
             rows, columns = (np.array([one_way[pair[side]] for pair in batch]) for side in (0, 1))
             result |= zip(batch, fit_margins(explained, rows, columns, FITTING_ROUNDS // 2), strict=True)
         results.append({places: result[places] for places in wanted})

@@ -380,6 +380,8 @@ class JoinedErrors:
         shape = [len(self.bases[axis]) for axis in sums.groups]
 
         def over(values: Floats) -> Floats:
+            if not shape:  # one group of all rows
+                return np.asarray(np.add.reduce(values, axis=others), dtype=np.float64)
             return np.broadcast_to(values.sum(axis=others, keepdims=True), full).reshape(shape)
 
         for i, j in combinations_with_replacement(range(len(inside)), 2):

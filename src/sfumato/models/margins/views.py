@@ -25,6 +25,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb, prod, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -481,6 +482,17 @@ class Views:
         return dict(zip(rows, (self.shares / self.shares.sum()).tolist(), strict=True))
 
 
+class _Outlook(NamedTuple):
+    """Expected errors at some precisions of the foretold sets, (sets,), of one choice of views or of several.
+
+    slopes: of each set's error by log noise, (sets,). means: weighted, by order, (orders,).
+    """
+
+    information: Floats
+    slopes: Floats
+    means: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
     """Local search for the views of least expected error.
@@ -534,33 +546,26 @@ class Search:
         fewer = np.minimum(self._cells_of(self._inside) - self._cells_of(sets)[:, None], 0.0)
         return np.where(held, np.exp(fewer), 0.0)
 
-    def _place(self, information: Floats) -> tuple[Floats, Floats, Floats]:
-        """Interpolate expected errors in log noise: values below and above, and weight of the latter, (sets,)."""
+    def _outlook(self, information: Floats) -> _Outlook:
+        """Interpolate expected errors in log noise, and their weighted means by order."""
         step = np.log(NOISES[1] / NOISES[0])
         along = (-0.5 * np.log(np.maximum(information, 1e-14)) - np.log(NOISES[0])) / step
         index = np.minimum(np.maximum(along.astype(np.int64), 0), len(NOISES) - 2)
         errors = self.foretold.errors
         at = index + np.arange(len(errors)) * errors.shape[1]
-        weight = np.minimum(np.maximum(along - index, 0.0), 1.0)
-        return errors.take(at), errors.take(at + 1), weight
+        part = np.minimum(np.maximum(along - index, 0.0), 1.0)
+        low, high = errors.take(at), errors.take(at + 1)
+        means = np.maximum((low * (1.0 - part) + high * part) @ self.foretold.weights.T, 1e-300)
+        return _Outlook(information, (high - low) / step, means)
 
-    def _each(self, information: Floats) -> Floats:
-        """Expected error of every foretold set at its precision, (sets,)."""
-        low, high, part = self._place(information)
-        return low * (1.0 - part) + high * part
-
-    def _error(self, information: Floats) -> Floats:
+    def _error(self, outlook: _Outlook) -> Floats:
         """Objective: weighted geometric mean over orders of mean expected errors."""
-        means = self._each(information) @ self.foretold.weights.T
-        return np.asarray(np.exp(np.log(np.maximum(means, 1e-300)) @ self.foretold.worth), dtype=np.float64)
+        return np.asarray(np.exp(np.log(outlook.means) @ self.foretold.worth), dtype=np.float64)
 
-    def _gain(self, information: Floats) -> Floats:
+    def _gain(self, outlook: _Outlook) -> Floats:
         """Derivative of the log objective by precision, set by set, (sets,)."""
-        low, high, _ = self._place(information)
-        means = np.maximum(self.foretold.weights @ self._each(information), 1e-300)
-        weights = (self.foretold.worth / means) @ self.foretold.weights
-        step = np.log(NOISES[1] / NOISES[0])
-        gain = (high - low) / step * weights * 0.5 / np.maximum(information, 1e-14)
+        weights = (self.foretold.worth / outlook.means) @ self.foretold.weights
+        gain = outlook.slopes * weights * 0.5 / np.maximum(outlook.information, 1e-14)
         return np.asarray(gain, dtype=np.float64)
 
     # -- the search
@@ -568,14 +573,16 @@ class Search:
     def _settled(self, sets: Flags, shares: Floats, rounds: int = SETTLING) -> Views:
         """Equalise marginal gains of the views by multiplicative updates of their shares."""
         reaching = self._reaching(sets)
-        best = Views(sets, shares, float(self._error(self.known + self._information(shares) @ reaching)))
+        outlook = self._outlook(self.known + self._information(shares) @ reaching)
+        best = Views(sets, shares, float(self._error(outlook)))
         for _ in range(rounds):
             slope = shares if self.pure else np.full(len(shares), 2.0)
-            gain = (reaching @ self._gain(self.known + self._information(shares) @ reaching)) * slope
+            gain = (reaching @ self._gain(outlook)) * slope
             mean = max(float((gain * shares).sum()) / self.budget, 1e-300)
             shares = np.maximum(shares * np.sqrt(np.maximum(gain, 1e-300) / mean), LEAST_SHARE * self.budget)
             shares = shares * (self.budget / shares.sum())
-            error = float(self._error(self.known + self._information(shares) @ reaching))
+            outlook = self._outlook(self.known + self._information(shares) @ reaching)
+            error = float(self._error(outlook))
             if error < best.error:
                 best = Views(sets, shares, error)
         return best
@@ -618,7 +625,8 @@ class Search:
         scale = self.budget / (self.budget - freed + allotted)
         left = self.known + by_view.sum(axis=0) - gone @ by_view
         expected = left + self._information(allotted)[:, None] * self._reaching(new)
-        guesses = self._error(np.maximum(expected * (scale[:, None] ** (2 if self.pure else 1)), self.known))
+        expected = np.maximum(expected * (scale[:, None] ** (2 if self.pure else 1)), self.known)
+        guesses = self._error(self._outlook(expected))
         for index in np.argsort(guesses, kind="stable")[:TRIES]:
             kept = ~gone[index]
             sets = np.concatenate([views.sets[kept], new[index : index + 1]])
