@@ -126,7 +126,7 @@ def test_the_intervals_of_a_cap_hold():
 
 
 def test_what_a_cap_leaves_out_is_told_for_a_most_of_rows_that_one_person_may_exceed():
-    """One person with a third of all rows is not to be seen by any look; so the interval must say what it leaves open."""
+    """No look may see one person with a third of all rows, so the interval must say what it leaves open."""
     rows = np.append(np.repeat([1, 2, 3], [2000, 1000, 500]), 3000)
     cap = people(rows, "0.5", 1)
     assert cap.most < 3000
