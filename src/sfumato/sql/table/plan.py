@@ -36,11 +36,13 @@ class Part:
 
     select: its columns are the attributes of its GROUP BY, then for each block the aggregates of the table.
     keys: where each key of the table is found: among the attributes or among the block's keys; None where it is NULL.
+    axes: for each key, the attribute whose labels its values are.
     """
 
     select: Select
     blocks: tuple[Block, ...]
     keys: tuple[tuple[Literal["attribute", "block"], int] | None, ...]
+    axes: tuple[str | None, ...]
 
     @property
     def selects(self) -> tuple[Select, ...]:
