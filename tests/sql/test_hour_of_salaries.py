@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date
 
 import pytest
@@ -70,3 +71,34 @@ def test_bins_sort_by_their_edges_and_days_are_days_under_a_total_by_them(releas
 def test_a_number_without_an_error_is_printed_in_six_digits(value, printed):
     result = Result(("s",), ((Estimate(value, 0.0, value, value, 0.95, 0.0),),), 0.95)
     assert result.texts()[1][0][0] == printed
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT (SELECT (SELECT (SELECT COUNT(*) FROM staff))) AS n", 8),
+        ("SELECT 1 + (SELECT 2 * (SELECT (SELECT COUNT(*) FROM staff WHERE dept = 'it'))) AS n", 5),
+        ("SELECT (SELECT (SELECT (SELECT 1))) AS n", 1),
+    ],
+)
+def test_subqueries_without_from_nest_as_deep_as_one_likes(sql, value, release):
+    assert [row["n"] for row in release.query(sql).records()] == [value]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) AS n FROM staff WHERE " + "(" * 99 + "dept = 'it'" + ")" * 99,
+        "SELECT COUNT(*) AS n FROM staff WHERE " + "CASE WHEN dept = 'it' THEN TRUE ELSE " * 90 + "FALSE" + " END" * 90,
+        "SELECT COUNT(*) AS n FROM staff WHERE " + "NOT " * 190 + "dept = 'it'",
+        "SELECT " + "ABS(" * 98 + "COUNT(*) FILTER (WHERE dept = 'it')" + ")" * 98 + " AS n FROM staff",
+    ],
+    ids=["parentheses", "CASE", "NOT", "ABS"],
+)
+def test_nesting_up_to_the_limits_is_answered_however_deep_the_caller_stands(sql, release):
+    def called(depth):
+        return release.query(sql) if depth == 0 else called(depth - 1)
+
+    before = sys.getrecursionlimit()
+    assert [row["n"] for row in called(200).records()] == [2]
+    assert sys.getrecursionlimit() == before
