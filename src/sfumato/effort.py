@@ -7,14 +7,16 @@ is answered or refused everywhere alike. docs/sql.md has the limits as a table.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 
 from sfumato.errors import QueryError
 
 MOST_CHARACTERS = 20_000  # of a statement
-DEEPEST = 100  # parentheses within each other; the parser needs about ten calls for each
+DEEPEST = 100  # parentheses within each other
 MOST_LEVELS = 200  # of a syntax tree, in which a + b + c has two; not counted: AND and OR in a row
 MOST_ITEMS = 500  # of a select list
 MOST_RULES = 100  # of ORDER BY, of GROUP BY, of PARTITION BY
@@ -26,6 +28,7 @@ MOST_DIGITS = 38  # of a whole number that arithmetic makes
 MOST_STEPS = 1_500_000  # to read a statement; as many again to work on the rows of its answer
 STEPS_OF_A_ROW = 100  # more of them, for each row of an answer
 OF_A_NODE = 50  # steps to look at, to copy or to write a node of a syntax tree
+MOST_FRAMES = 6_000  # calls within each other: the parser needs 23 for a parenthesis, and Python allows 1,000
 
 
 class TooMuchWork(QueryError):
@@ -62,6 +65,27 @@ def counted(most: int = MOST_STEPS) -> Iterator[None]:
         yield
     finally:
         _STEPS.reset(before)
+
+
+_ROOM = {"blocks": 0, "before": 0}
+_ROOM_LOCK = Lock()
+
+
+@contextmanager
+def room_to_nest() -> Iterator[None]:
+    """Let calls nest as deep as a statement within the limits needs, whatever the limit of Python; in all threads."""
+    with _ROOM_LOCK:
+        if not _ROOM["blocks"]:
+            _ROOM["before"] = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_ROOM["before"], MOST_FRAMES))
+        _ROOM["blocks"] += 1
+    try:
+        yield
+    finally:
+        with _ROOM_LOCK:
+            _ROOM["blocks"] -= 1
+            if not _ROOM["blocks"]:
+                sys.setrecursionlimit(_ROOM["before"])
 
 
 def spend(steps: int, what: str = "the query") -> None:

@@ -18,6 +18,14 @@ def test_predictions_pool_by_precision_and_forget_what_is_flagged():
     assert np.isfinite(nothing.variance).tolist() == [True, False] and nothing.periods.tolist() == [3.0, 0.0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_known_without_noise_decides_alone():
+    exact = Prediction(np.array([10.0]), np.array([0.0]), np.array([1.0]))
+    other = Prediction(np.array([16.0]), np.array([4.0]), np.array([1.0]))
+    for pair in (exact & other, other & exact, exact & exact):
+        assert pair.mean.tolist() == [10.0] and pair.variance[0] == pytest.approx(0.0, abs=1e-100)
+
+
 @pytest.mark.parametrize(("drift", "within"), [(0.0, 1e-4), (0.02, 0.03), (0.1, 0.05), (0.3, 0.1)])
 def test_covariances_between_periods_are_those_of_a_smoother(drift, within):
     """Against the posterior covariance of twelve counts by the whole matrix: over all pairs of periods, and by lag."""

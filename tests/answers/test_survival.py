@@ -61,6 +61,13 @@ def test_without_noise_it_is_the_curve_of_the_rows():
         assert curve.times == tuple(range(12)) and curve.quantile() == (middle,) * 3
 
 
+def test_no_noise_at_all_is_no_error():
+    found = released(TABLE, 10**6, mechanism="hierarchical").survival("months", "died")
+    (curve,) = found.curves.values()
+    assert [one.value for one in curve.survival] == pytest.approx(curve_of(TABLE))
+    assert all(one.low == one.high == one.value for one in curve.at_risk)
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), "half", None])
 def test_a_quantile_is_at_a_share(share):
     (curve,) = released(TABLE, 10**6).survival("months", "died").curves.values()

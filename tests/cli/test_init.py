@@ -174,3 +174,22 @@ def test_only_a_database_declares_anything(tmp_path, monkeypatch):
         file.execute("CREATE TABLE t (age INTEGER CHECK (age >= 0)); CREATE VIEW w AS FROM t")
     refused = sfumato("init", "duckdb:///v.duckdb", "--table", "w", "--from-declarations")
     assert refused.returncode == 1 and "a view declares no types" in refused.stderr
+
+
+def test_a_draft_that_no_schema_could_be_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twice.csv").write_text("sex,sex\nF,M\n")
+    (tmp_path / "wide.csv").write_text(",".join(f"{'wide' * 300}_{number}" for number in range(400)) + "\n")
+    for table, words in (
+        ("twice.csv", "several of them called 'sex'"),
+        ("wide.csv", "400 columns is larger than 1 MB"),
+    ):
+        run = sfumato("init", table, "-o", "draft.yaml", "--no-questions")
+        assert run.returncode == 1 and words in run.stderr and run.stderr.count("\n") == 1
+        assert not (tmp_path / "draft.yaml").exists()
+
+
+def test_the_file_of_a_database_is_told_by_its_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sqlite3.connect("shop.sqlite").close()
+    assert "write sqlite:///shop.sqlite --table NAME" in sfumato("init", "shop.sqlite").stderr

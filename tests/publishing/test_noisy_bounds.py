@@ -125,6 +125,16 @@ def test_the_intervals_of_a_cap_hold():
     assert all(300 - count <= MOST for count in held)
 
 
+def test_what_a_cap_leaves_out_is_told_for_a_most_of_rows_that_one_person_may_exceed():
+    """No look may see one person with a third of all rows, so the interval must say what it leaves open."""
+    rows = np.append(np.repeat([1, 2, 3], [2000, 1000, 500]), 3000)
+    cap = people(rows, "0.5", 1)
+    assert cap.most < 3000
+    within = rows[rows <= cap.most]
+    share = np.maximum(within - cap.rows, 0).sum() / within.sum()
+    assert cap.dropped.low <= share <= cap.dropped.high < np.maximum(rows - cap.rows, 0).sum() / rows.sum()
+
+
 @pytest.mark.parametrize("kind", ["integer", "number"])
 @pytest.mark.parametrize("power", [14, 14.5, 15, 15.5, 18])
 def test_bounds_of_very_large_numbers_of_both_signs_are_some_that_a_schema_takes(kind, power):

@@ -415,11 +415,11 @@ class Intervals:
         return made
 
 
-def side_by_side(terms: Sequence[Term] | Noises) -> Noises:
-    """Stack terms as arrays; `Noises` are returned as they are."""
+def side_by_side(terms: Sequence[Term] | Noises, columns: int = 6) -> Noises:
+    """Stack terms as arrays; `Noises` are returned as they are. columns: of weights, where there are no terms."""
     if isinstance(terms, Noises):
         return terms
-    columns = max((len(term.weights) for term in terms), default=6)
+    columns = max((len(term.weights) for term in terms), default=columns)
     weights = np.array([term.weights for term in terms], dtype=np.float64).reshape(len(terms), columns)
     many = np.array([term.multiplicity for term in terms], dtype=np.float64)
     model = np.array([term.model for term in terms], dtype=bool)

@@ -72,6 +72,9 @@ class Walk:
         return steps, by_lag / by_lag[:, :1]
 
 
+LEAST_VARIANCE = 1e-200  # whose inverse is a number, also times a count
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """Expected counts of a table's cells from other periods, and their variances; inf where nothing is known.
@@ -90,7 +93,9 @@ class Prediction:
 
     def __and__(self, other: Prediction) -> Prediction:
         """Inverse-variance mean of two independent predictions."""
-        first, second = 1.0 / self.variance, 1.0 / other.variance
+        first, second = (
+            1.0 / np.maximum(one.variance, LEAST_VARIANCE) for one in (self, other)
+        )  # of none: next to none
         both = np.maximum(first + second, 1e-300)
         known = first + second > 0
         mean = np.where(known, (first * self.mean + second * other.mean) / both, 0.0)

@@ -360,7 +360,7 @@ def _texts(cell: Cell, errors: bool) -> list[str]:
         return [f"{cell:,.6g}"]
     if not isinstance(cell, Estimate):
         return [str(cell).lower() if isinstance(cell, bool) else printable(str(cell))]
-    decimals = 0 if math.isnan(cell.value) or cell.dates or _nearly_whole(cell) else decimals_for(cell.stderr)
+    decimals = 0 if math.isnan(cell.value) or cell.dates or _nearly_whole(cell) else _decimals(cell)
     intervals = [_interval(cell, (cell.low, cell.high), decimals)]
     intervals += [] if cell.sure is None else [_interval(cell, cell.sure, decimals)]
     if math.isnan(cell.value):
@@ -376,6 +376,11 @@ def _texts(cell: Cell, errors: bool) -> list[str]:
 def _nearly_whole(cell: Estimate) -> bool:
     """Whether a number and its ends are whole, and its error too small to print."""
     return cell.stderr < 1e-6 and all(math.isfinite(x) and x == round(x) for x in (cell.value, cell.low, cell.high))
+
+
+def _decimals(cell: Estimate) -> int:
+    """Decimals of a number: two digits of its error; six digits of its own where it has none."""
+    return decimals_for(cell.stderr if cell.stderr > 0 else abs(cell.value) * 1e-4)
 
 
 def _interval(cell: Estimate, ends: tuple[float, float], decimals: int) -> str:

@@ -14,7 +14,7 @@ needs no adjustment, and rows removed that way do not count in m.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from math import ceil, log10, prod
@@ -32,6 +32,7 @@ from sfumato.effort import MOST_STEPS, STEPS_OF_A_ROW, counted, spend
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.sql import Column, Key, Select, SyntheticRows, selects_of
+from sfumato.sql.table.flatten import Orders
 from sfumato.sql.table.plan import Item, Keep, NumberAt, Part, Rank, Rows, Sort, Step, Table, Tables, Take, trees_of
 from sfumato.sql.values.tree import Ref, Tree, calls, is_error, places, size
 
@@ -165,7 +166,7 @@ def run_tables(tables: Tables, domain: Domain, ask: Ask, confidence: float) -> A
         rows += table_rows
     last = Followed(noisy, len(tables.tables[0].items))
     for step in tables.steps:
-        before, rows = len(rows), done(step, rows, {})
+        before, rows = len(rows), done(step, rows, _orders(_shown_axes(tables), domain))
         last.step(step, before, len(rows))
     first = tables.tables[0].items
     numbers = [any(table.items[place].number for table in tables.tables) for place in range(len(first))]
@@ -207,17 +208,13 @@ def _moment_of(item: Item, index: int, rows: list[Row], table: Table, domain: Do
 
 def _moment_at(index: int, part: Part | Rows, table: Table, domain: Domain) -> str | None:
     """Time unit of a key or aggregate of one grouping set; empty where it is NULL in all rows."""
-    if isinstance(part, Rows):
-        axis = part.axes[index] if index < table.keys else None
-        return None if axis is None else moment_of(Key(axis, axis), domain)
-    names = part.select.group_by
     if index < table.keys:
-        source = part.keys[index]
-        if source is None:
-            return ""
-        return moment_of(Key(names[source[1]], names[source[1]]), domain) if source[0] == "attribute" else None
-    if index < table.keys + table.aggregates and part.blocks:
-        return moment_of(part.select.columns[len(names) + index - table.keys], domain)
+        axis = part.axes[index]
+        if axis is None:
+            return "" if isinstance(part, Part) and part.keys[index] is None else None
+        return moment_of(Key(axis, axis), domain)
+    if isinstance(part, Part) and index < table.keys + table.aggregates and part.blocks:
+        return moment_of(part.select.columns[len(part.select.group_by) + index - table.keys], domain)
     return None
 
 
@@ -238,12 +235,7 @@ def _kind(cell: Any) -> str:
 def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followed) -> list[Row]:
     """Rows of one table after its operations. notes: extended in place. path: selection tracker."""
     rows = [row for number, part in enumerate(table.parts) for row in _rows_of(part, number, table, domain, ask, notes)]
-    orders = {
-        place: {label: cell for cell, label in enumerate(domain[name].labels())}
-        for part in table.parts
-        for place, name in enumerate(_attributes(part))
-        if name is not None
-    }
+    orders = _orders(_axes(table), domain)
     with counted(MOST_STEPS + STEPS_OF_A_ROW * len(rows)):
         for step in table.steps:
             before, rows = len(rows), done(step, rows, orders)
@@ -253,12 +245,25 @@ def _run(table: Table, domain: Domain, ask: Ask, notes: list[str], path: Followe
         return [[work_out(item.tree, row) for item in table.items] for row in rows]
 
 
-def _attributes(part: Part | Rows) -> Sequence[str | None]:
-    """For each key of a table, the attribute whose labels it shows."""
-    if isinstance(part, Rows):
-        return part.axes
-    names = part.select.group_by
-    return [None if key is None or key[0] != "attribute" else names[key[1]] for key in part.keys]
+def _axes(table: Table) -> dict[int, str]:
+    """By place, the attribute whose labels the values of a key are."""
+    return {place: name for part in table.parts for place, name in enumerate(part.axes) if name is not None}
+
+
+def _shown_axes(tables: Tables) -> dict[int, str]:
+    """By place, the attribute whose labels a column of the answer has in each of the tables that it is made of."""
+    shown = []
+    for table in tables.tables:
+        axes = _axes(table)
+        trees = [item.tree for item in table.items]
+        shown.append([axes.get(tree.place) if isinstance(tree, Ref) else None for tree in trees])
+    columns = enumerate(zip(*shown, strict=True))
+    return {place: names[0] for place, names in columns if names[0] is not None and len(set(names)) == 1}
+
+
+def _orders(axes: Mapping[int, str], domain: Domain) -> Orders:
+    """The order in which the schema lists the values of attributes."""
+    return {place: {label: cell for cell, label in enumerate(domain[name].labels())} for place, name in axes.items()}
 
 
 def _rows_of(part: Part | Rows, number: int, table: Table, domain: Domain, ask: Ask, notes: list[str]) -> list[Row]:

@@ -202,7 +202,7 @@ def _curves(evaluation: Evaluation, axis: Axis, rows: Predicate, had: Predicate,
 
 def _curve(axis: Axis, sums: Sequence[Functional], terms: Sequence[Term], confidence: float, sampled: float) -> Curve:
     """Curve from the sums of events, then of rows at risk, by time. sampled: share of Greenwood's variance."""
-    size, noises = axis.places, side_by_side(terms)
+    size, noises = axis.places, side_by_side(terms, 3 * len(sums))
     rows = [_number(one, noises, place, confidence) for place, one in enumerate(sums)]
     events, at_risk = rows[:size], rows[size:]
     points, top = list[Estimate](), 1.0

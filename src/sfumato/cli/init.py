@@ -6,6 +6,7 @@ The questions are the type and bounds of each column, the privacy unit and the t
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli.shared import QUIET, Given, stated, takes_file_options
-from sfumato.errors import SchemaError
+from sfumato.errors import SchemaError, TableError
 
 if TYPE_CHECKING:
     from sfumato.kernel.reading.table import Table
@@ -81,6 +82,7 @@ def init(
         answers, codebook=codebook.name if codebook else "", declared=declared.keys() - book, **stated_answers
     )
     text = draft(dataset, columns, answers, written)
+    _refuse_unreadable(columns, text)
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -98,6 +100,22 @@ def init(
         say(f"What nobody knows in public can be bought from the table, for a part of the budget: {look}")
     if "column" in answers.unit:
         say("If questions are about people who have many rows, per_person makes one row of each (docs/schema.md).")
+
+
+def _refuse_unreadable(columns: Sequence[tuple[str, str | None]], text: str) -> None:
+    """Refuse a draft that could not be read as a schema, before anything is written."""
+    from sfumato.schema.file import MOST_BYTES
+
+    twice = [name for name, many in Counter(name for name, _ in columns).items() if many > 1]
+    if twice:
+        raise TableError(
+            f"the table has {len(columns):,} columns, several of them called {twice[0]!r}; rename all but one"
+        )
+    if len(text.encode()) > MOST_BYTES:
+        raise TableError(
+            f"a draft for {len(columns):,} columns is larger than 1 MB, and no schema may be; make it from an extract "
+            "or a view with the columns to publish"
+        )
 
 
 def _has_blanks(path: Path) -> bool:

@@ -323,6 +323,7 @@ def _contributions(looks: Looks, blank: Blank, epsilon: Fraction, wish: Wish, se
     if cap is None:
         return Finding(blank, {}, "too few people for this epsilon")
     words = f"{cap.above} of people have more rows; {cap.dropped} of rows are left out then"
+    words += f", if nobody has more than {cap.most:,}"
     return Finding(blank, {blank.wanted[0]: cap.rows}, words)
 
 

@@ -332,11 +332,16 @@ CAPS = [1, *(number for power in range(1, 20) for number in (2**power, 3 * 2 ** 
 
 @dataclass(frozen=True)
 class Cap:
-    """Rows of each person that are used. above: people who have more. dropped: share of rows that are left out."""
+    """Rows of each person that are used. above: people who have more.
+
+    dropped: share of rows that are left out if nobody has more than `most` rows. Nobody can do without such an `if`:
+    one person may have any number of rows, and one person is what noise hides.
+    """
 
     rows: int
     above: Share
     dropped: Share
+    most: int
 
 
 def rows_of_people() -> dict[str, Any]:
@@ -356,7 +361,10 @@ def best_cap(curator: Curator, epsilon: Fraction, spent: Fraction, settings: Set
     clear = _first_clear(counts[::-1], float(look), settings.alarms[0])
     if clear is None:
         return None
-    seen = np.arange(cells) <= cells - 1 - clear + 2  # nobody has more than twice as many rows as any that are clear
+    last = min(
+        cells - 1 - clear + 2, cells - 1
+    )  # nobody is taken to have more than twice the rows of any that are clear
+    seen = np.arange(cells) <= last
     people = np.where(seen, np.maximum(counts, 0.0), 0.0)
     ends = np.array([*CAPS, 2 * CAPS[-1]], dtype=np.float64)
     starts = np.array([1, *(cap + 1 for cap in CAPS)], dtype=np.float64)
@@ -374,4 +382,4 @@ def best_cap(curator: Curator, epsilon: Fraction, spent: Fraction, settings: Set
 
     least, likely = left_out(fewest, starts, most, ends), left_out(people, middle, people, middle)
     share = Share(likely, least, left_out(most, ends, fewest, starts))
-    return Cap(cap, share_inside(many, few, check), share)
+    return Cap(cap, share_inside(many, few, check), share, int(ends[last]))

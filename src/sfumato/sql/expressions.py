@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,15 +38,17 @@ if TYPE_CHECKING:
 MOST_POINTS = 10_000
 
 _COMPARISONS = ("eq", "neq", "lt", "lte", "gt", "gte", "between", "in", "nullif", "greatest", "least")
-_JUMPS = {"floor": 0.0, "ceil": 0.0, "trunc": 0.0, "round": 0.5, "to_integer": 0.5, "intdiv": 0.0}
+_HALF, _WHOLE = Fraction(1, 2), Fraction(0)
+_JUMPS = {"floor": _WHOLE, "ceil": _WHOLE, "trunc": _WHOLE, "round": _HALF, "to_integer": _HALF, "intdiv": _WHOLE}
+_MOST_BITS = 512  # of a number of a line; beyond, arithmetic rounds to doubles
 
 
 @dataclass(frozen=True)
 class Line:
-    """slope * x + start."""
+    """slope * x + start, in exact numbers: a point that is off by a rounding would cut a bin that ends there."""
 
-    slope: float
-    start: float
+    slope: Fraction
+    start: Fraction
 
 
 Shape = Line | Literal["steps"]
@@ -72,11 +75,9 @@ class _Search:
     def shape(self, tree: Tree) -> Shape:
         """Classify an expression as linear or constant by steps, and gather its breakpoints."""
         if not places(tree):
-            value = evaluate(tree, (), call)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            return Line(0.0, float(value)) if number else "steps"
+            return self._constant(evaluate(tree, (), call))
         if not isinstance(tree, Call):
-            return Line(1.0, 0.0)
+            return Line(Fraction(1), _WHOLE)
         shapes = [self.shape(arg) for arg in tree.args]
         moving = [shape for shape in shapes if isinstance(shape, Line) and shape.slope]
         if not moving:
@@ -97,28 +98,43 @@ class _Search:
             raise self.refusal()
         return line
 
+    def _constant(self, value: Value) -> Shape:
+        """A constant as it was written: 0.1 is a tenth, not the double next to it."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return "steps"
+        if not math.isfinite(value):
+            raise self.refusal()
+        return _line(_WHOLE, Fraction(repr(float(value))))
+
     def _meet(self, lines: list[Line]) -> None:
         """The points where the first line meets any of the others."""
         for other in lines[1:]:
             slope = lines[0].slope - other.slope
             if slope:
-                self.found.add((other.start - lines[0].start) / slope)
+                self._add((other.start - lines[0].start) / slope)
+
+    def _add(self, point: Fraction) -> None:
+        """Keep a point where it lies in range, so that it is a double."""
+        if self.low - 1 <= point <= self.high + 1:
+            self.found.add(float(point))
 
     def _jump(self, name: str, lines: list[Line]) -> None:
         """The points where rounding jumps: where the line passes whole numbers, or halves."""
-        line, scale = lines[0], 1.0
+        line, scale = lines[0], Fraction(1)
         if any(other.slope for other in lines[1:]):
             raise self.refusal()
         if name == "intdiv" and len(lines) > 1:
-            scale = 1.0 / lines[1].start if lines[1].start else math.nan
+            if not lines[1].start:
+                return
+            scale = 1 / lines[1].start
         elif len(lines) > 1:
-            scale = 10.0 ** min(max(lines[1].start, -MOST_DECIMALS), MOST_DECIMALS)
-        ends = sorted((line.slope * x + line.start) * scale for x in (self.low, self.high))
-        if not all(map(math.isfinite, ends)) or ends[1] - ends[0] > MOST_POINTS:
+            scale = Fraction(10) ** min(max(int(lines[1].start), -MOST_DECIMALS), MOST_DECIMALS)
+        ends = sorted((line.slope * Fraction(x) + line.start) * scale for x in (self.low, self.high))
+        if ends[1] - ends[0] > MOST_POINTS:
             raise QueryError(f"{self.what()} would be told apart into more than {MOST_POINTS:,} pieces; round it more")
         spend(2 * int(ends[1] - ends[0]), "an expression")
         for whole in range(math.floor(ends[0]) - 1, math.ceil(ends[1]) + 2):
-            self.found.add(((whole + _JUMPS[name]) / scale - line.start) / line.slope)
+            self._add(((whole + _JUMPS[name]) / scale - line.start) / line.slope)
 
     def refusal(self) -> UnsupportedSQL:
         return UnsupportedSQL(
@@ -127,22 +143,34 @@ class _Search:
         )
 
 
+def _line(slope: Fraction, start: Fraction) -> Line:
+    """Line with numbers of a bounded length, whatever arithmetic made them."""
+    return Line(*(_rounded(number) for number in (slope, start)))
+
+
+def _rounded(number: Fraction) -> Fraction:
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _MOST_BITS:
+        return number
+    bits = number.numerator.bit_length() - number.denominator.bit_length() - 64
+    return Fraction(int(number / Fraction(2) ** bits)) * Fraction(2) ** bits
+
+
 def _combined(name: str, lines: list[Line]) -> Line | None:
     """Apply arithmetic to linear functions of the attribute; None where the result is not linear."""
     first, *others = lines
     if name in ("to_number", "neg") and not others:
-        sign = -1.0 if name == "neg" else 1.0
+        sign = -1 if name == "neg" else 1
         return Line(sign * first.slope, sign * first.start)
     if len(others) != 1:
         return None
     (other,) = others
     if name in ("add", "sub"):
-        sign = 1.0 if name == "add" else -1.0
-        return Line(first.slope + sign * other.slope, first.start + sign * other.start)
+        sign = 1 if name == "add" else -1
+        return _line(first.slope + sign * other.slope, first.start + sign * other.start)
     if name == "mul" and not (first.slope and other.slope):
-        return Line(first.slope * other.start + first.start * other.slope, first.start * other.start)
+        return _line(first.slope * other.start + first.start * other.slope, first.start * other.start)
     if name == "div" and not other.slope and other.start:
-        return Line(first.slope / other.start, first.start / other.start)
+        return _line(first.slope / other.start, first.start / other.start)
     return None
 
 

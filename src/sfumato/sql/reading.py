@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, spend
+from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, room_to_nest, spend
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.scope import unsupported
@@ -143,7 +143,7 @@ def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> e
     _check_size(text)
     full = _as_of_in_full(text)
     try:
-        with silence():
+        with silence(), room_to_nest():
             read = "tsql" if dialect == "duckdb" and TOP.search(text) else dialect  # which alone has SELECT TOP 3
             statements: list[Any] = [tree for tree in sqlglot.parse(full, read=read) if tree is not None]
     except ParseError as error:
@@ -270,7 +270,7 @@ def silence() -> Iterator[None]:
 def compiling() -> Iterator[None]:
     """Bound the work of compiling a statement, quietly; nesting that exhausts the stack is refused in words."""
     try:
-        with silence(), counted():
+        with silence(), counted(), room_to_nest():
             yield
     except RecursionError:
         raise too_deep() from None

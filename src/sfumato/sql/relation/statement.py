@@ -234,7 +234,7 @@ class _Reading:
             return tree
         spend(OF_A_NODE * sum(1 for _ in own_nodes(tree)), "a statement with subqueries")
         keep_names(tree, lambda node: isinstance(node, exp.Subquery))
-        done: set[int] = set()  # with all that is inside them
+        done, outermost = set[int](), list[Any]()  # with all that is inside them
         for node in [node for node in own_nodes(tree) if isinstance(node, exp.Subquery)]:  # from the outside in
             inner = node.this.args.get("from_") or node.this.args.get("from")
             around = node.parent
@@ -246,6 +246,8 @@ class _Reading:
             if of_release and not named and not (inner is not None and node.this.args.get("joins")):
                 continue
             done.add(id(node))
+            outermost.append(node)
+        for node in outermost:  # which takes the nodes inside it out of the tree
             self._replace(node, of_release=of_release)
         return tree
 

@@ -133,7 +133,8 @@ def _part(chosen: Any, keys: tuple[TableKey, ...], reader: ItemReader, scope: Sc
     places |= {key.text: ("block", place) for place, key in enumerate(split)}
     select = Select((*(Key(name, name) for name in group_by), *columns), group_by, rows)
     sources = tuple(places.get(key.text) for key in keys)
-    return Part(noted(select, scope), tuple(blocks), sources)  # type: ignore[arg-type]
+    axes = tuple(key.attribute if key.text in texts else None for key in keys)
+    return Part(noted(select, scope), tuple(blocks), sources, axes)  # type: ignore[arg-type]
 
 
 class Reader(Protocol):

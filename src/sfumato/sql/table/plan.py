@@ -36,11 +36,13 @@ class Part:
 
     select: its columns are the attributes of its GROUP BY, then for each block the aggregates of the table.
     keys: source of each key column of the table: index of an attribute or of a block's key; None where it is NULL.
+    axes: for each key, the attribute whose labels its values are.
     """
 
     select: Select
     blocks: tuple[Block, ...]
     keys: tuple[tuple[Literal["attribute", "block"], int] | None, ...]
+    axes: tuple[str | None, ...]
 
     @property
     def selects(self) -> tuple[Select, ...]:

@@ -250,6 +250,9 @@ def _find_origin(table: object, name: str | None, dialect: Dialect, wanted: Sequ
     raise TableError(f"a table cannot be a {type(table).__name__}; use {kinds}")
 
 
+_DATABASES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite", ".duckdb": "duckdb"}
+
+
 def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str] = ()) -> Origin:
     """Source for the files that a path or a pattern names.
 
@@ -262,6 +265,9 @@ def find_files(table: str | Path, dialect: Dialect = PLAIN, wanted: Sequence[str
     formats = {format_of(name, dialect) or "" for name in paths}
     if "" in formats:
         kinds = ", ".join(end for end in ENDINGS if end.count(".") == 1)
+        engine = next((_DATABASES[path.suffix] for path in map(Path, paths) if path.suffix in _DATABASES), None)
+        if engine is not None:
+            raise TableError(f"{table} looks like a database; write {engine}:///{table} --table NAME")
         raise TableError(
             f"{table} is not of a kind that can be read; use {kinds} (text also as .gz, .bz2 or .zst), or name its "
             "format (--file-format)"
