@@ -9,6 +9,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.answers.results import Estimate, Result
+from sfumato.errors import QueryError
+from sfumato.schema import Schema
+from sfumato.sql import compile_statement
 
 SALARIES = [12_500.0, 24_999.0, 25_000.0, 25_001.0, 49_999.5, 50_000.0, 74_000.0, 99_999.0]
 DEPARTMENTS = ["sales", "R&D", "it"]  # as the schema lists them, not by the alphabet
@@ -102,3 +105,11 @@ def test_nesting_up_to_the_limits_is_answered_however_deep_the_caller_stands(sql
     before = sys.getrecursionlimit()
     assert [row["n"] for row in called(200).records()] == [2]
     assert sys.getrecursionlimit() == before
+
+
+def test_more_days_than_an_expression_may_tell_apart_are_asked_for_by_their_name():
+    days = {"type": "date", "lower": "2005-01-01", "upper": "2024-12-31", "by": "day"}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"day": days}})
+    with pytest.raises(QueryError, match="more than 5,000 kinds of rows; write day itself, or round it more"):
+        compile_statement("SELECT CAST(day AS DATE) AS d, COUNT(*) FROM t GROUP BY d", schema)
+    compile_statement("SELECT day AS d, COUNT(*) FROM t GROUP BY d", schema)
