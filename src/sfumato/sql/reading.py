@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, room_to_nest, spend
@@ -147,6 +147,10 @@ def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> e
             read = "tsql" if dialect == "duckdb" and TOP.search(text) else dialect  # which alone has SELECT TOP 3
             statements: list[Any] = [tree for tree in sqlglot.parse(full, read=read) if tree is not None]
     except ParseError as error:
+        meant = text if schema is None else _columns_quoted(text, schema)
+        if meant != text:
+            with suppress(QueryError):
+                return parse(meant, dialect)
         more = "; AS OF stands behind the table's name, before its alias" if full != text else ""
         more = more or (_reserved(text, schema) if schema else "")
         raise QueryError(_parse_complaint(error.errors) + more) from None
@@ -233,6 +237,22 @@ def _parse_complaint(errors: list[dict[str, Any]]) -> str:
 
 
 MOST_TRIED = 20  # columns of a text that cannot be read
+
+
+_KEYWORDS = {"alter", "drop", "force", "grant", "if", "insert", "install", "lock", "map", "revoke", "rollback"}
+
+
+def _columns_quoted(text: str, schema: Schema) -> str:
+    """The text with columns in double quotes whose names the parser takes for keywords, and databases do not."""
+    names = {name.lower(): name for name in (*schema.attributes, *schema.measures) if name.lower() in _KEYWORDS}
+    if not names:
+        return text
+    word = re.compile(rf"\b(?:{'|'.join(names)})\b(?!\s*\()", re.IGNORECASE)
+    pieces = []
+    for piece in _PIECES.finditer(text):
+        plain = piece["text"] and piece[0][0] not in "'\""
+        pieces.append(word.sub(lambda found: f'"{names[found[0].lower()]}"', piece[0]) if plain else piece[0])
+    return "".join(pieces)
 
 
 def _reserved(text: str, schema: Schema) -> str:
