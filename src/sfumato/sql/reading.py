@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, room_to_nest, spend
+from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, spend
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.scope import unsupported
@@ -273,6 +275,29 @@ def _reserved(text: str, schema: Schema) -> str:
         return ""
     listed, meant = ", ".join(found), "columns are meant" if len(found) > 1 else "column is meant"
     return f"; if the {meant}, write {listed} in double quotes, as without them it is a word of SQL"
+
+
+MOST_FRAMES = 6_000  # calls within each other: the parser needs 23 for a parenthesis, and Python allows 1,000
+
+_ROOM = {"blocks": 0, "before": 0}
+_ROOM_LOCK = Lock()
+
+
+@contextmanager
+def room_to_nest() -> Iterator[None]:
+    """Let calls nest as deep as a statement within the limits needs, whatever the limit of Python; in all threads."""
+    with _ROOM_LOCK:
+        if not _ROOM["blocks"]:
+            _ROOM["before"] = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_ROOM["before"], MOST_FRAMES))
+        _ROOM["blocks"] += 1
+    try:
+        yield
+    finally:
+        with _ROOM_LOCK:
+            _ROOM["blocks"] -= 1
+            if not _ROOM["blocks"]:
+                sys.setrecursionlimit(_ROOM["before"])
 
 
 @contextmanager
