@@ -7,11 +7,9 @@ is answered or refused everywhere alike. docs/sql.md has the limits as a table.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
 
 from sfumato.errors import QueryError
 
@@ -28,7 +26,6 @@ MOST_DIGITS = 38  # of a whole number that arithmetic makes
 MOST_STEPS = 1_500_000  # to read a statement; as many again to work on the rows of its answer
 STEPS_OF_A_ROW = 100  # more of them, for each row of an answer
 OF_A_NODE = 50  # steps to look at, to copy or to write a node of a syntax tree
-MOST_FRAMES = 6_000  # calls within each other: the parser needs 23 for a parenthesis, and Python allows 1,000
 
 
 class TooMuchWork(QueryError):
@@ -65,27 +62,6 @@ def counted(most: int = MOST_STEPS) -> Iterator[None]:
         yield
     finally:
         _STEPS.reset(before)
-
-
-_ROOM = {"blocks": 0, "before": 0}
-_ROOM_LOCK = Lock()
-
-
-@contextmanager
-def room_to_nest() -> Iterator[None]:
-    """Let calls nest as deep as a statement within the limits needs, whatever the limit of Python; in all threads."""
-    with _ROOM_LOCK:
-        if not _ROOM["blocks"]:
-            _ROOM["before"] = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(_ROOM["before"], MOST_FRAMES))
-        _ROOM["blocks"] += 1
-    try:
-        yield
-    finally:
-        with _ROOM_LOCK:
-            _ROOM["blocks"] -= 1
-            if not _ROOM["blocks"]:
-                sys.setrecursionlimit(_ROOM["before"])
 
 
 def spend(steps: int, what: str = "the query") -> None:

@@ -9,6 +9,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.answers.results import Estimate, Result
+from sfumato.errors import QueryError
+from sfumato.schema import Schema
+from sfumato.sql import compile_statement
 
 SALARIES = [12_500.0, 24_999.0, 25_000.0, 25_001.0, 49_999.5, 50_000.0, 74_000.0, 99_999.0]
 DEPARTMENTS = ["sales", "R&D", "it"]  # as the schema lists them, not by the alphabet
@@ -102,3 +105,26 @@ def test_nesting_up_to_the_limits_is_answered_however_deep_the_caller_stands(sql
     before = sys.getrecursionlimit()
     assert [row["n"] for row in called(200).records()] == [2]
     assert sys.getrecursionlimit() == before
+
+
+def test_more_days_than_an_expression_may_tell_apart_are_asked_for_by_their_name():
+    days = {"type": "date", "lower": "2005-01-01", "upper": "2024-12-31", "by": "day"}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": {"day": days}})
+    with pytest.raises(QueryError, match="more than 5,000 kinds of rows; write day itself, or round it more"):
+        compile_statement("SELECT CAST(day AS DATE) AS d, COUNT(*) FROM t GROUP BY d", schema)
+    compile_statement("SELECT day AS d, COUNT(*) FROM t GROUP BY d", schema)
+
+
+def test_columns_that_are_keywords_of_the_parser_alone_need_no_quotes():
+    """Alter is German for age."""
+    attributes = {name: {"type": "integer", "lower": 0, "upper": 9} for name in ("Alter", "lock", "when")}
+    schema = Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes})
+    bare = "SELECT {0}, COUNT(*) AS n FROM t WHERE {1} > 3 AND 'alter' <> 'lock' GROUP BY {0}"
+    for words in (("Alter", "lock"), ("ALTER", "alter"), ("lock", "Alter")):
+        quoted = [f'"{word}"' for word in words]
+        assert (
+            compile_statement(bare.format(*words), schema).where
+            == compile_statement(bare.format(*quoted), schema).where
+        )
+    with pytest.raises(QueryError, match='if the column is meant, write "when" in double quotes'):
+        compile_statement(bare.format("when", "when"), schema)

@@ -208,7 +208,8 @@ def read_classes(node: exp.Expression, scope: Scope, place: str) -> Classes:
         trees = [_moved(part) for of, part in slots if of == number]
         along.append(_along(axis, trees, text))
     if np.prod([len(classes) for classes in along], initial=1.0) > MOST_CLASSES:
-        raise QueryError(f"{text()} tells apart more than {MOST_CLASSES:,} kinds of rows; use fewer attributes in it")
+        fewer = "use fewer attributes in it" if len(axes) > 1 else f"write {axes[0].name} itself, or round it more"
+        raise QueryError(f"{text()} tells apart more than {MOST_CLASSES:,} kinds of rows; {fewer}")
     spend(int(np.prod([len(classes) for classes in along], initial=1.0)) * (size(outer) + len(slots)), "an expression")
     order = [[place for place, (of, _) in enumerate(slots) if of == number] for number in range(len(axes))]
     found: dict[Value, dict[tuple[int, ...], list[Span]]] = {}  # spans of the last attribute, by the others' classes

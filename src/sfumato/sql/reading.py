@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, room_to_nest, spend
+from sfumato.effort import DEEPEST, MOST_CHARACTERS, MOST_LEVELS, OF_A_NODE, counted, spend
 from sfumato.errors import QueryError
 from sfumato.schema import Schema
 from sfumato.sql.scope import unsupported
@@ -147,6 +149,10 @@ def parse(text: str, dialect: str = "duckdb", schema: Schema | None = None) -> e
             read = "tsql" if dialect == "duckdb" and TOP.search(text) else dialect  # which alone has SELECT TOP 3
             statements: list[Any] = [tree for tree in sqlglot.parse(full, read=read) if tree is not None]
     except ParseError as error:
+        meant = text if schema is None else _columns_quoted(text, schema)
+        if meant != text:
+            with suppress(QueryError):
+                return parse(meant, dialect)
         more = "; AS OF stands behind the table's name, before its alias" if full != text else ""
         more = more or (_reserved(text, schema) if schema else "")
         raise QueryError(_parse_complaint(error.errors) + more) from None
@@ -235,6 +241,22 @@ def _parse_complaint(errors: list[dict[str, Any]]) -> str:
 MOST_TRIED = 20  # columns of a text that cannot be read
 
 
+_KEYWORDS = {"alter", "drop", "force", "grant", "if", "insert", "install", "lock", "map", "revoke", "rollback"}
+
+
+def _columns_quoted(text: str, schema: Schema) -> str:
+    """The text with columns in double quotes whose names the parser takes for keywords, and databases do not."""
+    names = {name.lower(): name for name in (*schema.attributes, *schema.measures) if name.lower() in _KEYWORDS}
+    if not names:
+        return text
+    word = re.compile(rf"\b(?:{'|'.join(names)})\b(?!\s*\()", re.IGNORECASE)
+    pieces = []
+    for piece in _PIECES.finditer(text):
+        plain = piece["text"] and piece[0][0] not in "'\""
+        pieces.append(word.sub(lambda found: f'"{names[found[0].lower()]}"', piece[0]) if plain else piece[0])
+    return "".join(pieces)
+
+
 def _reserved(text: str, schema: Schema) -> str:
     """Suggestion to quote columns whose names are reserved words of SQL."""
     import sqlglot
@@ -253,6 +275,29 @@ def _reserved(text: str, schema: Schema) -> str:
         return ""
     listed, meant = ", ".join(found), "columns are meant" if len(found) > 1 else "column is meant"
     return f"; if the {meant}, write {listed} in double quotes, as without them it is a word of SQL"
+
+
+MOST_FRAMES = 6_000  # calls within each other: the parser needs 23 for a parenthesis, and Python allows 1,000
+
+_ROOM = {"blocks": 0, "before": 0}
+_ROOM_LOCK = Lock()
+
+
+@contextmanager
+def room_to_nest() -> Iterator[None]:
+    """Let calls nest as deep as a statement within the limits needs, whatever the limit of Python; in all threads."""
+    with _ROOM_LOCK:
+        if not _ROOM["blocks"]:
+            _ROOM["before"] = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_ROOM["before"], MOST_FRAMES))
+        _ROOM["blocks"] += 1
+    try:
+        yield
+    finally:
+        with _ROOM_LOCK:
+            _ROOM["blocks"] -= 1
+            if not _ROOM["blocks"]:
+                sys.setrecursionlimit(_ROOM["before"])
 
 
 @contextmanager
