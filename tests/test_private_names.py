@@ -41,6 +41,7 @@ HOOKS: dict[type, dict[str, str]] = {
 }
 HOOKED = {name for names in HOOKS.values() for name in names}
 OTHERS = {"_repr_html_", "_exit", "_PUBLIC"}  # of notebooks, of the system, and of the package's own lazy imports
+OTHERS |= {"_replace"}  # of named tuples
 OTHERS |= {"_wait", "_answer"}  # where a server waits and DuckDB works: tests hold them there, instead of for a time
 
 

@@ -27,6 +27,7 @@ from sfumato.schema import Schema
 
 ALIKE = 1.01  # times the least error is as good, and then the plainer mechanism is preferred
 NEXT_TO_BEST = 2  # times the noise on one query that spends everything: little is left to gain for anyone
+MOST_ADAPTED = 5  # attributes up to which an adaptive mechanism is weighed against marginals
 MANY_CELLS = 2**20  # beyond which files and queries that cost several times more must be worth it
 WORTH_A_LARGE_FILE = 1.5  # times the least error is as good there, and then the plainer mechanism is preferred
 
@@ -126,8 +127,13 @@ class Case:
 
     @cached_property
     def otherwise(self) -> float:
-        """Least forecast error without `by_margins`: of the best exact or adaptive mechanism."""
-        return min(self.best.overall, self.adapting.overall)
+        """Least forecast error that `by_margins` has to be below: of the best exact mechanism, or an adaptive one.
+
+        The latter of few attributes only. Of more its error over the workload is that of cells that nobody asks for:
+        counts in two ranges are off by 1.2 to 5 times as much as those of margins (docs/planning.md).
+        """
+        few = len(self.schema.domain.axes) <= MOST_ADAPTED
+        return min(self.best.overall, self.adapting.overall) if few else self.best.overall
 
     @cached_property
     def margins_do(self) -> bool:
@@ -260,8 +266,9 @@ RULES = (
     Rule(
         when=(
             "there are three attributes or more, no workload stands alone, and about as much error is to be expected "
-            f"of `margins` as of any other, or less (with a `--workload`: or at most {NEXT_TO_BEST} times that noise, "
-            "and less than of the exact one on what nobody named)"
+            f"of `margins` as of any other (beyond {MOST_ADAPTED} attributes: as of the exact one), or less (with a "
+            f"`--workload`: or at most {NEXT_TO_BEST} times that noise, and less than of the exact one on what nobody "
+            "named)"
         ),
         takes="`margins`",
         applies=lambda case: case.margins_do,
