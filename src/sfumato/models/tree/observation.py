@@ -96,12 +96,23 @@ class Mixture(Normal):
         outer = 1.0 / np.where(helps, precision, 1.0)
         centre = outer * (known.mean / known.variance - below.mean / below.variance)
         both, log_likely = self.times(Normal(centre, outer)), log_normal(self.mean, centre, self.variance + outer)
-        parts = (both.mean, self.mean), (both.variance, self.variance), (self.log_weight + log_likely, self.log_weight)
-        components, _ = Mixture(
-            *(np.where(helps, with_it, without) for with_it, without in parts)
-        ).component_posterior()
+
+        def given(helped: Flags) -> tuple[Components, Floats]:
+            """Components with the message where it helps, and by how much their average is short of known.mean."""
+            parts = (
+                (both.mean, self.mean),
+                (both.variance, self.variance),
+                (self.log_weight + log_likely, self.log_weight),
+            )
+            components, _ = Mixture(*(np.where(helped, one, other) for one, other in parts)).component_posterior()
+            return components, known.mean - components.average(components.mean)
+
+        components, short = given(helps)
+        # A message of next to no precision is an exponential tilt, which says nothing of components far apart.
+        astray = helps & (np.abs(short) > np.abs(known.mean - below.mean) + np.sqrt(known.variance))
+        if astray.any():
+            components, short = given(helps & ~astray)
         # What was passed up is a normal distribution, no mixture, so that means differ; but no row must be lost.
-        short = known.mean - components.average(components.mean)
         return replace(
             components,
             mean=components.mean
