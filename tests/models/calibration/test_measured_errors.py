@@ -11,11 +11,14 @@ from curators import curator_of
 from fitted import SCHEMA, SIZE, example
 from grid_tables import line
 
+from sfumato.domain.binary_tree import BinaryTree
 from sfumato.kernel.budget import Budget
 from sfumato.measurement import Laplace, Measurement
-from sfumato.models.calibration.fit import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, Brought
+from sfumato.models.calibration.fit import BLOCKS, EMPTY, FILLED, ONE_WAY, TILES, TWO_RANGES, TWO_WAY, Brought
 from sfumato.models.calibration.misfits_by_kind import mean_error, measure_errors, part_of_budget
-from sfumato.queries import Identity
+from sfumato.models.tree.fit import fit_tree
+from sfumato.queries import Identity, Ranges
+from sfumato.schema import Schema
 
 
 def test_a_part_of_the_budget_falls_with_the_number_of_cells():
@@ -68,3 +71,27 @@ def test_errors_that_nobody_claimed_are_found():
         scales, _ = measure_errors(curator, Brought(fit), Budget.pure(500), Budget.pure(1000), without=[TILES])
         factors.append(scales.factors[scales.kinds == FILLED].max())
     assert factors[1] > 10 * factors[0]
+
+
+def test_what_is_off_along_a_diagonal_of_two_attributes_is_seen_in_ranges_of_two():
+    """Errors of both corners of two attributes, whatever the third is: next to nothing in a cell, 768 in a corner."""
+    sides = (16, 16, 6)
+    schema = Schema.from_dict(
+        {
+            "dataset": "boxes",
+            "privacy_unit": "row",
+            "attributes": {f"a{i}": {"type": "integer", "lower": 0, "upper": n - 1} for i, n in enumerate(sides)},
+        }
+    )
+    first, second, _ = np.indices(sides)
+    off = np.where((first < 8) == (second < 8), 2.0, -2.0).reshape(-1)
+    tree = BinaryTree.over(schema.domain)
+    nodes = Ranges(len(tree.order), np.arange(len(tree.order)), np.arange(len(tree.order)))
+    fit = fit_tree(Measurement("count", nodes, np.full(len(tree.order), 40), (Laplace(Fraction(1)),)), tree)
+    found = []
+    for wrong in (0.0, off):
+        curator = curator_of(schema, np.full(len(tree.order), 40), epsilon=1000)
+        moved = replace(fit, estimate=np.full(len(tree.order), 40.0) + wrong)
+        scales, _ = measure_errors(curator, Brought(moved), Budget.pure(500), Budget.pure(1000), without=[BLOCKS])
+        found.append({kind: scales.factors[scales.kinds == kind].max() for kind in (TWO_WAY, TWO_RANGES)})
+    assert found[1][TWO_RANGES] > 1.5 * found[1][TWO_WAY] and found[1][TWO_RANGES] > 10 * found[0][TWO_RANGES]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.models.calibration.fit import EMPTY, FILLED, ONE_WAY, TILES, TWO_WAY, Questions, Scales
+from sfumato.models.calibration.fit import EMPTY, FILLED, ONE_WAY, TILES, TWO_RANGES, TWO_WAY, Questions, Scales
 
 SCALES = Scales(
     np.array([EMPTY, FILLED, FILLED, TILES, ONE_WAY, TWO_WAY]),
@@ -35,6 +35,17 @@ def test_ranges_of_two_attributes_lie_between_pairs_of_values_and_tiles():
     sizes = np.array([1.0, 4.0, 16.0, 64.0, 512.0])
     found, _ = scales.of(Questions(np.full(5, 2), sizes, np.full(5, 9.0)), 3)
     assert found == pytest.approx([0.5, 0.5, 1.0, 2.0, 2.0])
+
+
+def test_ranges_that_were_looked_at_have_their_own_factor_whatever_tiles_have():
+    """Pairs are sums of 4 cells, ranges of 256: one of 32 lies in the middle. Three attributes lie beside them."""
+    kinds, ends, factors = [FILLED, TILES, TWO_WAY, TWO_RANGES], [50.0, 6.0, 2.0, 8.0], [1.0, 2.0, 0.5, 8.0]
+    scales = Scales(np.array(kinds), np.array(ends), np.array(factors), np.zeros(4))
+    sizes = np.array([4.0, 32.0, 256.0, 2048.0])
+    assert scales.of(Questions(np.full(4, 2), sizes, np.full(4, 9.0)), 4)[0] == pytest.approx([0.5, 2.0, 8.0, 8.0])
+    of_three = scales.of(Questions(np.full(3, 3), np.array([64.0, 128.0, 512.0]), np.full(3, 9.0)), 4)[0]
+    assert of_three == pytest.approx([2.0, 4.0, 8.0])
+    assert scales.words[3] == "ranges of two attributes, of about 256 cells: off by less than the measurement can see"
 
 
 def test_hidden_rows_count_in_small_questions_about_cells_that_are_nearly_empty():

@@ -37,7 +37,7 @@ from sfumato.models.calibration.adjusted_fit import (
     steadied,
 )
 from sfumato.models.calibration.block_counts import MOST_BLOCKS, BlockCounts, Blocks
-from sfumato.models.calibration.fit import BLOCKS, ONE_WAY, Brought
+from sfumato.models.calibration.fit import BLOCKS, ONE_WAY, TWO_RANGES, Brought
 from sfumato.models.calibration.misfits_by_kind import part_of_budget
 from sfumato.models.tree.descent import error_if_full, geometry_of
 from sfumato.queries import Identity, Workload
@@ -239,7 +239,8 @@ class Shares:
     def beside_cells(cls, domain: Domain, budget: Budget, *, seen: bool = True) -> Shares:
         """Division of the budget where all cells, or buckets chosen without data (seen=False), are measured."""
         first = margins_beside_cells(domain, pure=budget.is_pure)
-        known, whole = first.known, part_for_all_rows(domain) if seen else Fraction(0)
+        known = first.known | {TWO_RANGES}  # blocks of all cells show these
+        whole = part_for_all_rows(domain) if seen else Fraction(0)
         parts = part_of_budget(domain, known, seen=seen), first.part, whole, part_for_blocks(domain, seen=seen)
         most, errors, (margins, all_rows, blocks) = shared_out(budget, *parts)
         return cls(first, known, most, errors, margins, all_rows, blocks)

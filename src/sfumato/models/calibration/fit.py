@@ -4,10 +4,11 @@ A query is a weighted sum of cells. Its kind depends on how many attributes it r
 counted by weight as (sum |w|)^2 / sum w^2 (`Questions`).
 
 `Scales` holds a factor for each kind that was measured: single cells (in groups by estimated rows), tiles and blocks of
-neighbouring cells, single values of one attribute, pairs of values of two. Other queries interpolate between the factor
-of cells and those of tiles and blocks, linearly in logarithms of factor and size, so that there are no jumps; ranges of
-two attributes between that of pairs and those of larger tiles and blocks, as neighbours are off in one direction. Cells
-estimated as empty get an additional variance for rows hidden in them, which fades as more cells are summed.
+neighbouring cells, single values of one attribute, pairs of values and ranges of two. Other queries interpolate between
+the factor of cells and those of tiles and blocks, linearly in logarithms of factor and size, so that there are no
+jumps; ranges of two attributes between that of pairs and that of ranges or, where these were not looked at, of larger
+tiles and blocks, as neighbours are off in one direction. Cells estimated as empty get an additional variance for rows
+hidden in them, which fades as more cells are summed.
 
 `MeasuredFit` applies them. The claimed covariance M (sums, sums) of some sums is divided into the part S explained by
 measured totals, marginals and block counts, which is known, and the rest R = M - S. With factors F = diag(f) and the
@@ -141,7 +142,7 @@ def _sizes(size: Floats, squares: Floats, rows: Floats) -> tuple[Floats, Floats]
     return np.maximum(cells, 1.0), np.divide(rows, size, out=np.zeros_like(rows), where=there)
 
 
-EMPTY, FILLED, TILES, ONE_WAY, TWO_WAY, BLOCKS = range(6)
+EMPTY, FILLED, TILES, ONE_WAY, TWO_WAY, BLOCKS, TWO_RANGES = range(7)
 WORDS = (
     "single cells estimated to hold fewer than {rows:.2g} rows",
     "single cells",
@@ -149,6 +150,7 @@ WORDS = (
     "single values of one attribute",
     "pairs of values of two attributes",
     "blocks of about {cells:,} cells",
+    "ranges of two attributes, of about {cells:,} cells",
 )
 MOST_KINDS = 64
 LARGEST = 2.0**50  # of a factor, and of an end
@@ -158,7 +160,7 @@ LARGEST = 2.0**50  # of a factor, and of an end
 class Scales:
     """Measured error factors, one entry per kind of query and group.
 
-    kinds: (n,), EMPTY to BLOCKS. ends: (n,), upper end of the group: rows of a cell, or log2 of the number of cells
+    kinds: (n,), EMPTY to TWO_RANGES. ends: (n,), upper end of the group: rows of a cell, or log2 of the number of cells
     summed; ascending within a kind. factors: (n,), on claimed standard deviations; for EMPTY the standard deviation of
     hidden rows. errors: (n,), mean error in rows; where noise hides it, minus an upper bound of it (older files: 0).
     """
@@ -203,9 +205,12 @@ class Scales:
             if not len(theirs):
                 continue
             result, added = np.where(flags, theirs[0], result), np.where(flags, 0.0, added)
-            if kind == TWO_WAY and len(larger := sizes[sizes > own[0]]):  # ranges are like tiles, not like pairs
-                ranges = _between(size, result, larger, factors[sizes > own[0]], float(own[0]))
-                result = np.where(flags, ranges, result)
+            if kind == TWO_WAY:  # ranges are like tiles, not like pairs, unless they were looked at themselves
+                looked = self._kind(TWO_RANGES)
+                ends, those = looked if len(looked[0]) else (sizes, factors)
+                if len(larger := ends[ends > own[0]]):
+                    ranges = _between(size, result, larger, those[ends > own[0]], float(own[0]))
+                    result = np.where(flags, ranges, result)
         return result, added
 
     def _of_cells(self, questions: Questions) -> Floats:
@@ -218,10 +223,10 @@ class Scales:
     def _beyond_cells(self) -> tuple[Floats, Floats]:
         """Sizes (log2 cells) and factors of all kinds larger than a cell, ascending by size.
 
-        Tiles first; blocks and pairs of values where they are larger than these.
+        Tiles first; blocks, pairs of values and ranges where they are larger than these.
         """
         sizes, factors = self._kind(TILES)
-        for kind in (BLOCKS, TWO_WAY):
+        for kind in (BLOCKS, TWO_WAY, TWO_RANGES):
             more, theirs = self._kind(kind)
             larger = more > sizes.max(initial=0.0)
             sizes, factors = np.concatenate([sizes, more[larger]]), np.concatenate([factors, theirs[larger]])
@@ -241,7 +246,7 @@ class Scales:
         """A sentence on the mean error of one entry."""
         kind, end = int(self.kinds[index]), float(self.ends[index])
         what = WORDS[kind].format(
-            rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind in (TILES, BLOCKS) else 0
+            rows=end, cells=round(2.0 ** min(max(end, 0.0), 62.0)) if kind in (TILES, BLOCKS, TWO_RANGES) else 0
         )
         if kind == FILLED:
             last = index + 1 == len(self.kinds) or self.kinds[index + 1] != FILLED

@@ -1,8 +1,8 @@
 """Estimate error factors by kind of query from noisy sums of |true - estimated|, with a small share of the budget.
 
 A sum of misfits |true - estimated| over many queries has the sensitivity of one of them, so it is cheap. The kinds are
-single cells, tiles and blocks of neighbouring cells, single values of one attribute, pairs of values of two. Cells and
-tiles are grouped by their estimate: a row lies in one of them, so groups cost no more than one sum.
+single cells, tiles and blocks of neighbouring cells, single values of one attribute, pairs of values and ranges of two.
+Cells and tiles are grouped by their estimate: a row lies in one of them, so groups cost no more than one sum.
 
 For each kind the fit claims a variance of every query, split into a known part (noise, and what goes with measured
 totals and marginals) and a part d in doubt (`claims`). The expected sum of misfits is a function of the factor f on
@@ -40,6 +40,7 @@ from sfumato.models.calibration.fit import (
     FILLED,
     ONE_WAY,
     TILES,
+    TWO_RANGES,
     TWO_WAY,
     Brought,
     Scales,
@@ -161,8 +162,7 @@ def measure_errors(
     results: list[Found] = []
     measured: list[Measurement] = []
     for kind, share in zip(weights, budget.split(*weights.values()), strict=True):
-        look = {EMPTY: of_cells, TILES: of_tiles, BLOCKS: of_blocks, ONE_WAY: of_values, TWO_WAY: of_pairs}[kind]
-        kinds, looked = look(finished, share)
+        kinds, looked = LOOKS[kind](finished, share)
         results += kinds
         measured += looked
     ends, factors, errors = (
@@ -186,6 +186,8 @@ def _weights(domain: Domain, without: Collection[int], *, seen: bool) -> dict[in
             values = float(np.mean([np.prod([shape[place] for place in some]) for some in sets_of(domain, order)]))
             # Sets of two attributes differ, so that groups of them are told apart.
             parts[kind] = _part(values / (GROUPS if kind == TWO_WAY else 1), cells / values)
+    if ranges_of(domain):
+        parts[TWO_RANGES] = _part(RANGES, cells / RANGES)
     return {kind: max(1, round(2**20 * part)) for kind, part in parts.items() if kind not in without}
 
 
@@ -199,6 +201,7 @@ def _part(questions: float, cells: float) -> float:
     return float(min(MOST_PART, (2.0 * WORTH / errors**2) ** (1.0 / 3.0)))
 
 
+RANGES = 16  # into which two attributes are cut, for their errors to be looked at
 LOOKED_AT = 128  # questions of a kind whose claimed errors stand for all of them
 MOST_SETS, FEW_SETS = 28, 4  # of attributes, and of those where there are very many cells
 MOST_LOOKS = 2**21  # at cells, for all sets of a kind
@@ -266,6 +269,13 @@ def sets_of(domain: Domain, order: int) -> list[tuple[int, ...]]:
     )
 
 
+def ranges_of(domain: Domain) -> list[tuple[int, ...]]:
+    """Pairs of attributes that are cut into ranges to measure their errors: those of more values than ranges."""
+    if len(domain.shape) < 3:
+        return []
+    return [(one, other) for one, other in sets_of(domain, 2) if domain.shape[one] * domain.shape[other] > RANGES]
+
+
 def of_tiles(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
     """Measure the error factor of tiles of neighbouring cells."""
     return _of_parts(finished, share, TILES, FINER)
@@ -299,6 +309,27 @@ def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Meas
 def of_pairs(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
     """Measure the error factor of pairs of values of two attributes."""
     return of_margins(finished, share, TWO_WAY, sets_of(finished.domain, 2))
+
+
+def of_ranges(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
+    """Measure the error factor of ranges of two attributes, whatever the others are, as one sum over all pairs.
+
+    A fit that smooths is off in the same direction along a diagonal of two attributes, which boxes of all attributes
+    that a tree measures do not show.
+    """
+    guesses, expected, ranges = list[tuple[list[str], Codes, Codes]](), list[Floats](), 0
+    for places in ranges_of(finished.domain):
+        names = [finished.domain.names[index] for index in places]
+        cells = Blocks.at_most(finished.domain.along(names), RANGES).uneven(RANGES).partition
+        every = Partition(finished.domain, cells.labels[Partition.by(finished.domain, names).labels])
+        answers, targets = _answers(finished.fit, every)
+        guesses.append((names, targets, cells.labels))
+        expected.append(every.size * finished.expected(every, answers, targets, np.arange(every.size)))
+        ranges += every.size
+    together = np.zeros(len(guesses), dtype=np.int64)
+    measured = finished.curator.measure_margin_misfits(guesses, share, together)
+    size = log2(finished.domain.size * len(guesses) / ranges)
+    return [_found(TWO_RANGES, size, measured, [np.sum(expected, axis=0)], ranges)], [measured]
 
 
 def of_margins(
@@ -410,6 +441,16 @@ def _answers(fit: Fit, partition: Partition) -> tuple[Floats, Codes]:
     """Estimated counts of all regions, and the whole numbers nearest to them, (regions,) each."""
     answers: Floats = np.bincount(partition.labels, weights=fit.estimate, minlength=partition.size).astype(np.float64)
     return answers, np.rint(answers).astype(np.int64)
+
+
+LOOKS = {
+    EMPTY: of_cells,
+    TILES: of_tiles,
+    BLOCKS: of_blocks,
+    ONE_WAY: of_values,
+    TWO_WAY: of_pairs,
+    TWO_RANGES: of_ranges,
+}
 
 
 def _some(indices: Codes, most: int = LOOKED_AT) -> Codes:

@@ -41,7 +41,7 @@ from sfumato.measurement import Laplace, Measurement
 from sfumato.models.base.measure_and_fit import plain_cells
 from sfumato.models.base.mechanism import Forecast, Holds, Lab, Limit, Mechanism, Work
 from sfumato.models.calibration.first_stage import Counted, counted_beside_shape
-from sfumato.models.calibration.fit import EMPTY, MeasuredShape
+from sfumato.models.calibration.fit import EMPTY, TWO_RANGES, MeasuredShape
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import allow_for_noise, deviation_of_shape
 from sfumato.models.linear.fit import LinearFit
@@ -232,7 +232,7 @@ def shaped_fit(
     mean, scale = float(measured.answers[0]) / queries.rows, float(noise.scale) / queries.rows
     spread = deviation_of_shape(allow_for_noise(mean, scale), *fit.variances(queries))
     brought = counted.bring_all(fit.with_spread(spread, measured))
-    known = counted.first.known
+    known = counted.first.known | {TWO_RANGES}  # blocks were counted
     scales, misfits = measure_errors(curator, brought, for_kinds, whole, known, seen=False)
     # The mean over a kind says little of its largest question, where rows are heaped: none is claimed to be better
     # known than the workload's queries are.
