@@ -26,8 +26,8 @@ from sfumato.queries import Ranges, default_workload
 from sfumato.releases.release import Release, open_release
 from sfumato.schema import Schema
 
-NAMES = ["sfumato", "mwem", "pmw", "dawa"]
-SURE = ["sfumato", "dawa"]  # that have guaranteed intervals
+NAMES = ["sfumato", "mwem", "pmw", "dawa", "kdtree", "ispe"]
+SURE = ["sfumato", "dawa", "kdtree", "ispe"]  # that have guaranteed intervals
 RULES = {"impossible": [{"a": "0..11", "b": "3..7"}, {"a": "24..31", "b": "0..1"}]}
 NOWHERE = "a < 12 AND b > 2"
 
