@@ -34,11 +34,7 @@ METHODS = ("gaussian", "median", "none")
 
 
 def smooth(
-    noisy: Floats,
-    axes: Sequence[int],
-    method: str = "gaussian",
-    iterations: int = 5,
-    possible: Flags | None = None,
+    noisy: Floats, axes: Sequence[int], method: str = "gaussian", iterations: int = 5, possible: Flags | None = None
 ) -> Floats:
     """Filter noisy cells along some axes, `iterations` times; beyond an edge the edge cell is repeated.
 

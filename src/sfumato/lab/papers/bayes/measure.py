@@ -307,16 +307,17 @@ class _Building:
         """Haar signs of all pairs, and the depth of their contrasts; none if noise would hide them.
 
         Depth is down to eighths, or else halves alone: quarters with halves are 0 where a dependence is symmetric, and
-        would suggest independence. Rows of either sign must be `useful` times the noise, as in a cell of a family.
+        would suggest independence. Rows of either sign must be `useful` times the noise, as in a cell of a family. This
+        counts pairs of which one follows from the other, too: with rules contrasts are no finer, and their noise less.
         """
         signs, total = [Haar.of(margin) for margin in self._one_way()], self._total()
-        pairs = {pair: tuple(signs[place] for place in pair) for pair in self._pairs}
+        pairs = {pair: tuple(signs[place] for place in pair) for pair in combinations(range(len(signs)), 2)}
         pairs = {pair: both for pair, both in pairs.items() if levels_of(both)}
         for depth in (MEASURED, 1) if pairs else ():
             listed = sum(len(levels_of(both, depth)) for both in pairs.values())
             noise = self._error(budget) * (listed if budget.is_pure else listed**0.5)
             if total >= 2.0**depth * SETTINGS.useful * noise:
-                return {pair: (both, depth) for pair, both in pairs.items()}
+                return {pair: (both, depth) for pair, both in pairs.items() if self._essential(pair)}
         return {}
 
     def tables(
