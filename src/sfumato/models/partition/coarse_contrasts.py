@@ -28,7 +28,8 @@ in noise hold more of it than noise does with regions given. So no part of it co
 measured (models/calibration).
 
 Structural zeros: blocks of these alone hold no row and no bias. The moves of blocks, H'T H L'(y - z), and their
-covariance H'D^2 H are conditioned on being 0 there, as in block_counts.py. Own method.
+covariance H'D^2 H are conditioned on being 0 there, and D^2 is of contrasts brought to length 1 on the other blocks, as
+in block_counts.py. Own method.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class CoarseFit(ByModel, TotalByNoise):
             np.maximum(((basis @ between) * basis).sum(axis=1), LEAST)
             for between in (plain._by_block(plain._parts[1]), plain._parts[2])
         )
+        gaps, claimed, noise = gaps / blocks.lengths**0.5, claimed / blocks.lengths, noise / blocks.lengths
         noise[~(basis[:, ~blocks.empty] != 0.0).any(axis=1)] = 1.0  # where no row can be: nothing is learned there
         sets = [(involved == (levels > 0)).all(axis=1) for involved in np.unique(levels > 0, axis=0) if involved.any()]
         sizes = learned_sizes([(gaps[own] / noise[own] ** 0.5, claimed[own] / noise[own], 1.0) for own in sets])

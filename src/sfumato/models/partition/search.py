@@ -299,7 +299,7 @@ def release_regions(
     fit = both_used(schema.domain, labels, cells, totals, possible)
     blocks = blocks_of_all(schema.domain, possible)
     brought = counted.bring_all(fit if blocks is None else CoarseFit.of_residuals(fit, blocks))
-    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known)
+    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known, possible=possible)
     count = MeasuredShrinkage.of_brought(brought, schema.domain, scales, misfits, possible)
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
