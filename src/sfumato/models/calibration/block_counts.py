@@ -17,9 +17,8 @@ contrasts, and C the covariance that the fit claimed before:
 
 A range made of whole blocks carries the first term alone; another range carries besides what the fit claims of the
 cells by which it departs from whole blocks. Blocks of structural zeros alone hold no row: the moves and their posterior
-covariance, without the constant contrast, are conditioned on being 0 there. Restricted to the other blocks, contrasts are
-a tight frame (H'H = 1) of vectors with squared lengths f; what is learned of them is of contrasts brought to length 1.
-Own method.
+covariance, without the constant contrast, are conditioned on being 0 there. On the other blocks contrasts are a tight
+frame (H'H = 1) of squared lengths f; s_l and D^2 are of contrasts brought to length 1. Own method.
 """
 
 from __future__ import annotations
