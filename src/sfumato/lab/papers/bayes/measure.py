@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations, islice
 from math import comb, prod
 
@@ -253,6 +254,12 @@ def _beside_contrasts(budget: Budget) -> tuple[Budget, ...]:
     return budget.split(AS_MARGINS.contrasts, 1 - AS_MARGINS.contrasts)
 
 
+def nodes_of(schema: Schema) -> Places:
+    """Attributes that follow from no other, of which the network is made."""
+    every = tuple(range(len(schema.domain.shape)))
+    return every if schema.structure is None else schema.structure.essential(every)
+
+
 @dataclass(eq=False)
 class _Building:
     """Bayesian network under construction, with all measurements so far."""
@@ -272,11 +279,10 @@ class _Building:
     def structure(self) -> Structure | None:
         return self.schema.structure
 
-    @property
+    @cached_property
     def nodes(self) -> Places:
         """Attributes that follow from no other."""
-        every = tuple(range(len(self.sizes)))
-        return every if self.structure is None else self.structure.essential(every)
+        return nodes_of(self.schema)
 
     @property
     def finer(self) -> set[int]:
@@ -396,7 +402,7 @@ class _Building:
         amount = float(share.amount)
         return contributions / amount if share.is_pure else contributions / float(np.sqrt(np.pi * amount))
 
-    @property
+    @cached_property
     def _pairs(self) -> list[Places]:
         """Pairs of attributes of which none follows from the other."""
         return [pair for pair in combinations(range(len(self.sizes)), 2) if self._essential(pair)]
@@ -459,18 +465,20 @@ class _Building:
 def _promises(
     schema: Schema, budget: Budget, confidence: float, workload: Workload | None, options: Options = PLAIN
 ) -> Promises:
-    axes, k = len(schema.domain.shape), schema.privacy_unit.contributions
+    axes, nodes, k = len(schema.domain.shape), len(nodes_of(schema)), schema.privacy_unit.contributions
     for_margins, _, for_all, _ = budget.split(*SETTINGS.shares)
-    alone = (share.evenly(axes)[0] for share in (for_margins, _beside_contrasts(for_all)[1]))
+    alone = for_margins.evenly(axes)[0], _beside_contrasts(for_all)[1].evenly(nodes)[0]
     noises = (noise_for(share, k, l1=Fraction(1), l2_squared=Fraction(1)) for share in alone)
     of_margin, of_table = (noise.continuous_variance**0.5 for noise in noises)
+    known = schema.structure
+    told = 0 if known is None else sum(len(known.above(place)) for place in range(axes))
     figures = (
         Figure("margins of one attribute", axes, "tables"),
         Figure("standard error of a cell of these", of_margin),
-        Figure("choices of an attribute and its parents", axes - 1, "choices"),
-        Figure(f"tables of an attribute and its parents, {options.degree} at most", axes, "tables"),
+        Figure("choices of an attribute and its parents", nodes - 1, "choices"),
+        Figure(f"tables of an attribute and its parents, {options.degree} at most", nodes, "tables"),
         Figure("standard error of a cell of these", of_table),
-        Figure("pairs with contrasts, if noise does not hide them", comb(axes, 2), "pairs"),
+        Figure("pairs with contrasts, if noise does not hide them", comb(axes, 2) - told, "pairs"),
     )
     return Promises(
         figures,
