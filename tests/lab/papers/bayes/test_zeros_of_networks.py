@@ -158,6 +158,25 @@ def test_noise_of_impossible_cells_is_in_no_sum():
     assert not near.reshape(-1)[~schema.possible].any() and near.sum() == pytest.approx(63.0, rel=1e-3)
 
 
+def test_a_guess_knows_what_rules_make_of_attributes_that_share_none():
+    """Children neither marry nor work: independent otherwise, the two then go together, which no family need tell."""
+    schema = Schema.from_dict(
+        {"dataset": "t", "privacy_unit": "row",
+         "impossible": [{"age": 0, "married": 1}, {"age": 0, "work": 1}],
+         "attributes": {name: {"type": "integer", "lower": 0, "upper": 1} for name in ("age", "married", "work")}}
+    )  # fmt: skip
+    truth = np.array([400, 0, 0, 0, 100, 200, 100, 200])  # of the others half are married, two in three work
+    building = _Building(curator_of(schema, truth, entropy=TestingEntropy(1)), schema, 2)
+    building.families = [Family(0), Family(1, (0,))]
+    building.noisy = [((0, 1), (np.array([[400.0, 0.0], [300.0, 300.0]]), 1.0))]
+    rows = Rows(np.array([[0] * 4 + [1] * 6, [0] * 4 + [0] * 3 + [1] * 3, [0] * 10]))
+    one_way = [np.array([400.0, 600.0]), np.array([700.0, 300.0]), np.array([600.0, 400.0])]
+    assert building._tied(Family(2, (1,))) == (0,) and building._tied(Family(2, (0, 1))) == ()
+    guess = building._guess(Family(2, (1,)), rows, one_way)
+    assert guess.tolist() == truth.reshape(2, 2, 2).sum(axis=0).reshape(-1).tolist()
+    assert building._guess(Family(2, (0, 1)), rows, one_way).tolist() == truth.tolist()
+
+
 def test_a_plan_prices_it():
     """Five attributes are nodes of the network, and of 15 pairs one is known."""
     plans = [MECHANISM.forecast.promises(schema, Budget.pure(1), 0.95, None) for schema in (SCHEMA, schema_of({}))]

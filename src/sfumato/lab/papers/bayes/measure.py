@@ -372,17 +372,32 @@ class _Building:
     def _guess(self, family: Family, rows: Rows, one_way: Sequence[Floats]) -> Codes:
         """Predicted table of a family if its attribute were independent of the parents, but for structural zeros.
 
-        rows: drawn so far.
+        rows: drawn so far. Attributes in the network that a rule ties this one to are summed out again: they make it
+        depend on parents that no rule names.
         """
-        total, flags = self._total(), self._possible(family.places)
-        parents = rows.counted(family.parents, self.sizes, total)
-        table = np.multiply.outer(parents, one_way[family.place] / max(total, 1.0))
-        order = [(*family.parents, family.place).index(place) for place in family.places]
-        if flags is not None and family.parents:
-            flat = np.transpose(flags, np.argsort(order)).reshape(parents.size, -1)
-            fitted = fitted_with_zeros(table.reshape(flat.shape), parents.reshape(-1), one_way[family.place], flat)
+        total, tied = self._total(), self._tied(family)
+        parents, places = (*family.parents, *tied), tuple(sorted((*family.places, *tied)))
+        counts, flags = rows.counted(parents, self.sizes, total), self._possible(places)
+        table = np.multiply.outer(counts, one_way[family.place] / max(total, 1.0))
+        if flags is not None and parents:
+            flat = np.transpose(flags, [places.index(place) for place in (*parents, family.place)])
+            flat = flat.reshape(counts.size, -1)
+            fitted = fitted_with_zeros(table.reshape(flat.shape), counts.reshape(-1), one_way[family.place], flat)
             table = fitted.reshape(table.shape)
+        if tied:
+            table = table.sum(axis=tuple(range(len(family.parents), len(parents))))
+        order = [(*family.parents, family.place).index(place) for place in family.places]
         return np.asarray(np.rint(np.transpose(table, order)).reshape(-1), dtype=np.int64)
+
+    def _tied(self, family: Family) -> Places:
+        """Placed attributes, but for the parents, that a rule names with this one; none if their table is too large."""
+        if self.structure is None:
+            return ()
+        placed = {each for one in self.families for each in (one.place, *self.structure.above(one.place))}
+        rules = [{*rule.places} for rule in self.structure.excluded if family.place in rule.places]
+        tied = sorted({each for rule in rules for each in rule & placed} - {*family.places})
+        cells = prod(self.sizes[place] for place in (*family.places, *tied))
+        return tuple(tied) if cells <= SETTINGS.most_cells else ()
 
     def _place(self, family: Family, share: Budget) -> None:
         self._measure(family.places, share)
