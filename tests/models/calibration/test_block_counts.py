@@ -16,6 +16,7 @@ from sfumato.models.calibration.adjusted_fit import MovedFit
 from sfumato.models.calibration.block_counts import BlockCounts, Blocks, haar
 from sfumato.models.calibration.fit import parts_of, with_total
 from sfumato.queries import Identity
+from sfumato.schema import Schema
 
 BLOCKS = Blocks(SCHEMA.domain, ((0, 3), (1, 2)))
 CELLS = MovedFit.brought(replace(example("nested"), together=False), None)
@@ -113,3 +114,34 @@ def test_what_contradicts_itself_is_refused():
     for cut in ((), ((0, 3), (0, 2)), ((2, 2),), ((0, 1),), ((1, 3),), ((-1, 2),)):
         with pytest.raises(QueryError, match="blocks"):
             Blocks(SCHEMA.domain, cut)
+
+
+def test_blocks_of_zeros_make_what_is_known_of_the_others_no_surer():
+    """32 blocks of which rows can be in 8 leave of each as much unknown as a grid of these 8 alone."""
+
+    class Claim:
+        """Fit without rows that claims a variance of 50 in every cell that rows can be in."""
+
+        of = "count"
+
+        def __init__(self, possible):
+            self.estimate, self.possible = np.zeros(len(possible)), possible
+
+        def covariances(self, columns):
+            return 50.0 * self.possible[:, None] * columns
+
+    gaps, known = np.random.default_rng(2).normal(0.0, 14.0, 8), []
+    for shape, cut in (((16,), ((0, 8),)), ((16, 4), ((0, 8), (1, 4)))):
+        attributes = {f"q{n}": {"type": "integer", "lower": 0, "upper": many - 1} for n, many in enumerate(shape)}
+        domain = Schema(dataset="t", privacy_unit="row", attributes=attributes).domain
+        here = np.ones(16, dtype=bool) if len(shape) < 2 else (np.arange(16)[:, None] // 4 == np.arange(4)).reshape(-1)
+        blocks = Blocks(domain, cut, here)
+        wanted = np.where(blocks.empty, 5_000.0, 0.0)
+        wanted[~blocks.empty] = gaps
+        measured = counted(np.rint(wanted).astype(int), 8)
+        moved = MovedFit(Claim(here), np.zeros(domain.size), None, np.zeros(0))
+        fit, _, after = BlockCounts.brought(moved, None, blocks, measured)
+        assert not fit.estimate[~here].any() and abs(fit.estimate.sum()) < 0.5
+        means = np.eye(blocks.number)[:, ~blocks.empty]
+        known.append(np.diagonal(after.of_means(means)))
+    assert known[1] == pytest.approx(known[0], rel=0.2)

@@ -154,7 +154,7 @@ def test_noisy_tables_themselves_are_refused(margins):
         margins.query("SELECT COUNT(*) FROM t", unbiased=True)
 
 
-@pytest.mark.parametrize("name", ["hierarchical", "kdtree", "ispe", "sparse-cells", "residual", "spine", "quantiles"])
+@pytest.mark.parametrize("name", ["hierarchical", "sparse-cells", "residual", "spine", "quantiles"])
 def test_a_model_that_cannot_respect_them_says_so(name):
     with pytest.raises(MechanismError, match="cannot respect `impossible`"):
         find_mechanism(name).check(SCHEMA)

@@ -17,7 +17,8 @@ contrasts, and C the covariance that the fit claimed before:
 
 A range made of whole blocks carries the first term alone; another range carries besides what the fit claims of the
 cells by which it departs from whole blocks. Blocks of structural zeros alone hold no row: the moves and their posterior
-covariance, without the constant contrast, are conditioned on being 0 there. Own method.
+covariance, without the constant contrast, are conditioned on being 0 there. On the other blocks contrasts are a tight
+frame (H'H = 1) of squared lengths f; s_l and D^2 are of contrasts brought to length 1. Own method.
 """
 
 from __future__ import annotations
@@ -94,6 +95,14 @@ class Blocks:
             levels = np.hstack([np.repeat(levels, runs, axis=0), np.tile(level, len(levels))[:, None]])
         return rows, levels
 
+    @cached_property
+    def lengths(self) -> Floats:
+        """Squared length f of each contrast on blocks that rows can be in, (contrasts,); 1 for one that is on none."""
+        if not self.empty.any():
+            return np.ones(self.number)
+        squares = (self.basis[0][:, ~self.empty] ** 2).sum(axis=1)
+        return np.where(squares > 0.0, squares, 1.0)
+
     def shares(self, estimate: Floats) -> Floats:
         """Share of each cell in its block's estimated rows, (cells,); even shares in a block without rows."""
         rows = np.maximum(estimate, 0.0)
@@ -136,7 +145,8 @@ class BlockCounts:
         Returns the updated fit, the one-way marginals around it, and the block counts with their posterior variances.
         """
         before = cls(blocks, fit, steadied, measured, np.zeros(blocks.number))
-        off, noise = before.gaps, measured.noise.variance
+        lengths = blocks.lengths**0.5
+        off, noise = before.gaps / lengths, measured.noise.variance
         claimed, (_, levels) = before.claimed, blocks.basis
         mean, left = np.zeros(blocks.number), claimed.copy()
         scales = [(levels == level).all(axis=1) for level in np.unique(levels, axis=0) if level.any()]
@@ -145,7 +155,7 @@ class BlockCounts:
             mean[here], variance, _ = posterior(off[here], claimed[here], noise, weights)
             left[here] = WIDER**2 * variance
         result = cls(blocks, fit, steadied, measured, left)
-        moves = blocks.basis[0].T @ mean
+        moves = blocks.basis[0].T @ (lengths * mean)
         moves -= result._gain @ moves[blocks.empty]
         moved = fit.moved(fit.estimate + blocks.shares(fit.estimate) * moves[blocks.labels])
         along = None if steadied is None else steadied.around(moved)
@@ -174,13 +184,13 @@ class BlockCounts:
 
     @property
     def claimed(self) -> Floats:
-        """Prior variance of each contrast by the fit, one-way marginals included, (B,)."""
+        """Prior variance of each contrast of length 1 by the fit, one-way marginals included, (B,)."""
         between = self._between
         if self.steadied is not None and self._along is not None:
             added, less = self.steadied.parts(self._along)
             between = between + added - less
         basis = self.blocks.basis[0]
-        return np.asarray(np.maximum(((basis @ between) * basis).sum(axis=1), LEAST))
+        return np.asarray(np.maximum(((basis @ between) * basis).sum(axis=1) / self.blocks.lengths, LEAST))
 
     @cached_property
     def with_cells(self) -> Floats:

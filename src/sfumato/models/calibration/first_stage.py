@@ -130,11 +130,14 @@ def blocks_of(domain: Domain, possible: Flags | None = None) -> Blocks | None:
     return Blocks(domain, tuple(sorted(runs.items())), possible) if min(runs.values()) >= FEWEST_RUNS else None
 
 
-def blocks_of_all(domain: Domain) -> Blocks | None:
-    """Coarse grid over all attributes, the shortest in single values; None where it would have one block."""
+def blocks_of_all(domain: Domain, possible: Flags | None = None) -> Blocks | None:
+    """Coarse grid over all attributes, the shortest in single values; None where it would have one block.
+
+    possible: see `blocks_of`.
+    """
     runs = _runs_of_blocks(domain, range(len(domain.shape)))
     cut = tuple((axis, number) for axis, number in sorted(runs.items()) if number > 1)
-    return Blocks(domain, cut) if cut else None
+    return Blocks(domain, cut, possible) if cut else None
 
 
 def _runs_of_blocks(domain: Domain, axes: Sequence[int]) -> dict[int, int]:

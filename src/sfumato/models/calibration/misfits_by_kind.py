@@ -25,7 +25,7 @@ from math import log2, sqrt
 import numpy as np
 
 from sfumato.answers.fit import PARTS, ByGroup, Errors, Fit, Grouped
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain, Partition
 from sfumato.domain.binary_tree import Blocks
 from sfumato.frozen import dataclass
@@ -147,18 +147,20 @@ def measure_errors(
     without: Collection[int] = (),
     *,
     seen: bool = True,
+    possible: Flags | None = None,
 ) -> tuple[Scales, tuple[Measurement, ...]]:
     """Measure the error factor of every kind of query.
 
     brought: the fit, with the counts with which it was updated. budget: for these measurements; whole: that of all
     measurements of the count. without: kinds that need not be measured. seen: every cell was measured, so that a cell
-    with far more rows than noise cannot be missed. Returns the factors and the measurements.
+    with far more rows than noise cannot be missed. possible: flags of the cells that are no structural zeros, (cells,):
+    kinds are of as many cells as their queries have possible ones. Returns the factors and the measurements.
     """
     if _ESTIMATES_ALONE.get():
         return Scales(*np.zeros((4, 0))), ()
     unit = noise_for(whole, curator.charge.contributions, l1=Fraction(1), l2_squared=Fraction(1)).variance ** 0.5
     weights = _weights(curator.domain, without, seen=seen)
-    finished = Finished(curator, brought, whole, unit, seen)
+    finished = Finished(curator, brought, whole, unit, seen, possible)
     results: list[Found] = []
     measured: list[Measurement] = []
     for kind, share in zip(weights, budget.split(*weights.values()), strict=True):
@@ -226,7 +228,8 @@ class Finished:
     """Estimate whose errors are to be measured, with the budget for it.
 
     brought: the fit and the counts with which it was updated. whole: the whole budget of the count; unit: standard
-    deviation of the noise that it buys. seen: a cell with far more rows than that cannot have been missed.
+    deviation of the noise that it buys. seen: a cell with far more rows than that cannot have been missed. possible:
+    flags of the cells that are no structural zeros, (cells,); None: all.
     """
 
     curator: Curator
@@ -234,6 +237,18 @@ class Finished:
     whole: Budget
     unit: float
     seen: bool = True
+    possible: Flags | None = None
+
+    @property
+    def cells(self) -> int:
+        """Number of cells that are no structural zeros."""
+        return self.domain.size if self.possible is None else int(self.possible.sum())
+
+    def held(self, partition: Partition) -> Codes:
+        """Regions that hold a cell which is no structural zero."""
+        if self.possible is None:
+            return np.arange(partition.size)
+        return np.flatnonzero(np.bincount(partition.labels, self.possible, partition.size))
 
     @property
     def fit(self) -> Fit:
@@ -297,8 +312,8 @@ def _of_parts(finished: Finished, share: Budget, kind: int, power: float) -> tup
         labels[tiles] = number
     misfit = Misfit(Identity(partition.size), targets)
     measured = finished.curator.reduce(partition).measure_misfit(misfit, share, labels)
-    expected = [len(tiles) * mean for tiles, mean in groups]
-    return [_found(kind, log2(finished.domain.size / partition.size), measured, expected, partition.size)], [measured]
+    expected, held = [len(tiles) * mean for tiles, mean in groups], len(finished.held(partition))
+    return [_found(kind, log2(finished.cells / held), measured, expected, held)], [measured]
 
 
 def of_values(finished: Finished, share: Budget) -> tuple[list[Found], list[Measurement]]:
@@ -339,21 +354,22 @@ def of_margins(
 
     A sum over many sets costs as much as the misfit of one set.
     """
-    guesses, expected = [], []
+    guesses, expected, questions = [], [], 0
     for places in sets:
         names = [finished.domain.names[index] for index in places]
         partition = Partition.by(finished.domain, names)
         answers, targets = _answers(finished.fit, partition)
         guesses.append((names, targets))
-        some = _some(np.arange(partition.size), max(1, LOOKED_AT // len(sets)))
-        expected.append(partition.size * finished.expected(partition, answers, targets, some))
+        held = finished.held(partition)
+        some = _some(held, max(1, LOOKED_AT // len(sets)))
+        expected.append(len(held) * finished.expected(partition, answers, targets, some))
+        questions += len(held)
     groups = _alike(np.array(expected)[:, CLAIMED], [len(guess) for _, guess in guesses], finished, share)
     measured = finished.curator.measure_margin_misfits(guesses, share, groups)
     sums = [
         np.sum([expected[index] for index in np.flatnonzero(groups == group)], axis=0) for group in np.unique(groups)
     ]
-    questions = sum(len(guess) for _, guess in guesses)
-    return [_found(kind, log2(finished.domain.size * len(sets) / questions), measured, sums, questions)], [measured]
+    return [_found(kind, log2(finished.cells * len(sets) / questions), measured, sums, questions)], [measured]
 
 
 def _alike(claimed: Floats, values: Sequence[int], finished: Finished, share: Budget) -> Codes:

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.answers.fit import ByModel, Fit, Inside, Sets
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 
@@ -66,6 +66,11 @@ class OverBuckets(ByModel):
         object.__setattr__(self, "labels", labels)
 
 
+def buckets_with_rows(labels: Codes, possible: Flags | None) -> Flags | None:
+    """Flags of the buckets that hold a cell which is no structural zero, (buckets,); None where there are no zeros."""
+    return None if possible is None else np.asarray(np.bincount(labels, possible) > 0.0)
+
+
 def erring_together(apart: Floats, together: Floats) -> Floats:
     """Inflate a covariance of sums so that its diagonal is that of fully correlated parts.
 
@@ -99,14 +104,18 @@ class Halvings:
     depth: Codes
 
     @classmethod
-    def of(cls, sizes: Codes) -> Halvings:
+    def of(cls, sizes: Codes, held: Flags | None = None) -> Halvings:
         """Bisections of consecutive runs with these sizes; an odd cell goes to the first half.
+
+        held: flags of the runs that are bisected, (runs,); None: all.
 
         >>> Halvings.of(np.array([3, 1, 2])).middle.tolist()
         [2, 5, 1]
         """
         stop = np.cumsum(sizes, dtype=np.int64)
         start = stop - sizes
+        if held is not None:
+            start, stop = start[held], stop[held]
         lineage = [start] * GENERATIONS  # where the parts around each part begin, from its parent on
         parents = np.full(len(start), -1)
         nothing = np.zeros(0, dtype=np.int64)

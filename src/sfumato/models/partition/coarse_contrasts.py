@@ -25,7 +25,11 @@ Errors. With D^2 = (1 - T)^2 s H L'M L H' (its diagonal), N the covariance of th
 
 that is, the noise of x exactly, D^2 for block means, and M for what a sum departs from these. Regions that were found
 in noise hold more of it than noise does with regions given. So no part of it counts as known: the size of all of it is
-measured (models/calibration). Own method.
+measured (models/calibration).
+
+Structural zeros: blocks of these alone hold no row and no bias. The moves of blocks, H'T H L'(y - z), and their
+covariance H'D^2 H are conditioned on being 0 there, and D^2 is of contrasts brought to length 1 on the other blocks, as
+in block_counts.py. Own method.
 """
 
 from __future__ import annotations
@@ -97,6 +101,8 @@ class CoarseFit(ByModel, TotalByNoise):
             np.maximum(((basis @ between) * basis).sum(axis=1), LEAST)
             for between in (plain._by_block(plain._parts[1]), plain._parts[2])
         )
+        gaps, claimed, noise = gaps / blocks.lengths**0.5, claimed / blocks.lengths, noise / blocks.lengths
+        noise[~(basis[:, ~blocks.empty] != 0.0).any(axis=1)] = 1.0  # where no row can be: nothing is learned there
         sets = [(involved == (levels > 0)).all(axis=1) for involved in np.unique(levels > 0, axis=0) if involved.any()]
         sizes = learned_sizes([(gaps[own] / noise[own] ** 0.5, claimed[own] / noise[own], 1.0) for own in sets])
         for own, weights in zip(sets, sizes, strict=True):
@@ -117,13 +123,14 @@ class CoarseFit(ByModel, TotalByNoise):
 
     @cached_property
     def estimate(self) -> Floats:
-        moves = self._kept @ self._residuals
+        moves = self._held(self._kept @ self._residuals)
         return in_parts(self.inner.estimate + self._shares * moves[self.blocks.labels])
 
     @cached_property
     def _residuals(self) -> Floats:
         """Noisy less fitted counts of the blocks, L'(y - z), (B,)."""
         off = self.inner.cells.answers - self.inner.estimate
+        off = off if self.inner.possible is None else off * self.inner.possible
         return np.bincount(self.blocks.labels, off, self.blocks.number).astype(np.float64)
 
     @cached_property
@@ -138,6 +145,21 @@ class CoarseFit(ByModel, TotalByNoise):
         return np.asarray(basis.T @ (self.trust[:, None] * basis))
 
     @cached_property
+    def _gain(self) -> Floats:
+        """Regression of the moves of all blocks on those of blocks of structural zeros alone, (B, empty)."""
+        basis = self.blocks.basis[0]
+        between = (basis.T @ (self.left[:, None] * basis))[:, self.blocks.empty]
+        return np.asarray(between @ np.linalg.pinv(between[self.blocks.empty], hermitian=True))
+
+    def _held(self, moves: Floats) -> Floats:
+        """Condition moves (B,) or (B, n) of blocks on 0 in those of structural zeros alone."""
+        if not self.blocks.empty.any():
+            return moves
+        held = moves - self._gain @ moves[self.blocks.empty]
+        held[self.blocks.empty] = 0.0
+        return held
+
+    @cached_property
     def _parts(self) -> tuple[Floats, Floats, Floats]:
         """Covariances of cells with residuals of blocks (v S - N) L, of biases M L, and the noise of residuals.
 
@@ -145,7 +167,7 @@ class CoarseFit(ByModel, TotalByNoise):
         """
         labels, number, variance = self.blocks.labels, self.blocks.number, self.inner.cells.noise.variance
         gaps, biases = np.empty((len(labels), number)), np.empty((len(labels), number))
-        noise = np.diag(variance * np.bincount(labels, minlength=number).astype(np.float64))
+        noise = np.diag(variance * np.bincount(labels, self.inner.possible, number).astype(np.float64))
         for start in range(0, number, AT_ONCE):
             some = np.arange(start, min(start + AT_ONCE, number))
             columns = (labels[:, None] == some).astype(np.float64)
@@ -160,8 +182,11 @@ class CoarseFit(ByModel, TotalByNoise):
         """Matrices J (cells, B) and Q (B, B) of the error covariance."""
         gaps, biases, noise = self._parts
         basis = self.blocks.basis[0]
-        between = self._kept @ noise @ self._kept + self._by_block(biases)
-        return gaps @ self._kept - biases, between + basis.T @ (self.left[:, None] * basis)
+        between = self._held(self._held(self._kept @ noise @ self._kept).T).T + self._by_block(biases)
+        return (
+            self._held((gaps @ self._kept).T).T - biases,
+            between + self._held(self._held(basis.T @ (self.left[:, None] * basis)).T).T,
+        )
 
     def _by_block(self, cells: Floats) -> Floats:
         """Sum the rows of a (cells, n) matrix over the cells of every block, (B, n)."""
@@ -229,5 +254,5 @@ class CoarseFit(ByModel, TotalByNoise):
         numbers = file.whole("coarse").tolist()
         if len(numbers) % 2:
             raise QueryError("blocks name each of their attributes once")
-        blocks = Blocks(file.domain, tuple(zip(numbers[::2], numbers[1::2], strict=True)))
+        blocks = Blocks(file.domain, tuple(zip(numbers[::2], numbers[1::2], strict=True)), file.possible)
         return cls(inner, blocks, file.numbers("trust"), file.numbers("coarse_left"))

@@ -45,7 +45,8 @@ from sfumato.models.calibration.first_stage import Shares
 from sfumato.models.calibration.fit import MeasuredPartition
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.calibration.model_error import deviation_in_buckets
-from sfumato.models.partition.fit import PartitionFit, buckets_with_rows
+from sfumato.models.partition.buckets import buckets_with_rows
+from sfumato.models.partition.fit import PartitionFit
 from sfumato.models.partition.search import in_quarters, places_along
 from sfumato.models.tree.fit import TreeFit, fit_tree
 from sfumato.queries import Identity, Ranges, Workload

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.answers.fit import Arrays, Errors, FitReader, Grouped, in_buckets, in_parts, keep_in_parts, summed
-from sfumato.arrays import Codes, Flags, Floats
+from sfumato.arrays import Codes, Floats
 from sfumato.domain import Domain
 from sfumato.domain.binary_tree import BinaryTree
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement
 from sfumato.models.linear.fit import LinearFit
-from sfumato.models.partition.buckets import OverBuckets, erring_together
+from sfumato.models.partition.buckets import OverBuckets, buckets_with_rows, erring_together
 from sfumato.models.tree.fit import TreeFit
 
 if TYPE_CHECKING:
@@ -169,11 +169,6 @@ class PartitionFit(OverBuckets):
             totals = TreeFit(measured, tree, estimate, slopes, deviations, np.zeros(0), some)
         besides = file.others() if over is None else (file.measurement(None),)
         return cls(labels, totals, file.numbers("spread"), besides, over)
-
-
-def buckets_with_rows(labels: Codes, possible: Flags | None) -> Flags | None:
-    """Flags of the buckets that hold a cell which is no structural zero, (buckets,); None where there are no zeros."""
-    return None if possible is None else np.asarray(np.bincount(labels, possible) > 0.0)
 
 
 def _roots(variances: Floats, squares: Floats) -> Floats:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget
@@ -31,10 +33,13 @@ MASK = (0.1065, 0.7870, 0.1065)  # times itself it is the paper's 3 x 3 mask: 0.
 METHODS = ("gaussian", "median", "none")
 
 
-def smooth(noisy: Floats, axes: Sequence[int], method: str = "gaussian", iterations: int = 5) -> Floats:
+def smooth(
+    noisy: Floats, axes: Sequence[int], method: str = "gaussian", iterations: int = 5, possible: Flags | None = None
+) -> Floats:
     """Filter noisy cells along some axes, `iterations` times; beyond an edge the edge cell is repeated.
 
-    noisy: counts in the shape of the domain.
+    noisy: counts in the shape of the domain. possible: flags of the cells that are no structural zeros, in this shape;
+    the others are beyond an edge.
 
     >>> smooth(np.array([0.0, 0.0, 10.0, 0.0, 0.0]), [0], "median", 1).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0]
@@ -47,6 +52,9 @@ def smooth(noisy: Floats, axes: Sequence[int], method: str = "gaussian", iterati
     for _ in range(iterations):
         for axis in axes:
             before, after = _shifted(smoothed, axis)
+            if possible is not None:
+                there = _shifted(possible, axis)
+                before, after = (np.where(*each, smoothed) for each in zip(there, (before, after), strict=True))
             if method == "gaussian":
                 smoothed = MASK[0] * before + MASK[1] * smoothed + MASK[2] * after
             else:
@@ -72,7 +80,7 @@ def noise_left(axes: Sequence[int], method: str, iterations: int) -> float:
     return float(np.sqrt(along * across ** (len(axes) - 1)))
 
 
-def _shifted(values: Floats, axis: int) -> tuple[Floats, Floats]:
+def _shifted(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Arrays of the neighbours before and after each cell along an axis."""
     size = values.shape[axis]
     places = np.arange(size)
@@ -110,10 +118,10 @@ def ispe(
     axes = ordered_axes(schema.domain)
     how = settings.smoothing, settings.iterations
 
-    def regions(noisy: Floats, variance: float) -> Codes:
+    def regions(noisy: Floats, variance: float, possible: Flags | None) -> Codes:
         left = settings.apart * variance**0.5 * noise_left(axes, *how)
         xi = max(left, 0.5) if settings.xi is None else settings.xi  # whole counts that differ by less are equal
-        return grow_buckets(smooth(noisy, axes, *how), axes, xi)
+        return grow_buckets(smooth(noisy, axes, *how, possible), axes, xi, possible)
 
     return release_regions(curator, schema, budget, settings.first, regions, workload)
 
@@ -123,5 +131,5 @@ MECHANISM = Mechanism(
     summary="smooths noisy cells into regions, uses both",
     paper="Xiao, Xiong, Yuan 2011",
     run=ispe,
-    holds=Holds(most_cells=MOST_CELLS),
+    holds=Holds(most_cells=MOST_CELLS, zeros=True),
 )

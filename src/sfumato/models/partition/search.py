@@ -14,6 +14,9 @@ cells (post-processing), and totals of its regions. Estimator: the region total 
 own count and the sum of its cells; within a region, bisected down to cells, each Haar contrast is shrunk by its
 posterior mean (models/partition/buckets.py, shrinkage.py). The error of the result is measured last.
 
+Structural zeros are a bucket of their own, known to be empty. They are in no region's sum, mean or size, their noise
+tells nothing of where to cut or what to join, and no estimate uses it.
+
 DPCube: noisy cells, a kd-tree of homogeneous boxes found in them, noisy counts of the boxes.
 
 Xiao, Xiong, Yuan, "Differentially private data release through multidimensional partitioning", SDM 2010. Corrected: a
@@ -31,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arrays import Codes, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain, Partition
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -43,7 +46,7 @@ from sfumato.models.calibration.first_stage import Shares, blocks_of_all
 from sfumato.models.calibration.fit import MeasuredShrinkage
 from sfumato.models.calibration.misfits_by_kind import measure_errors
 from sfumato.models.linear.fit import LinearFit
-from sfumato.models.partition.buckets import Halvings, kept_and_deviation
+from sfumato.models.partition.buckets import Halvings, buckets_with_rows, kept_and_deviation
 from sfumato.models.partition.coarse_contrasts import CoarseFit
 from sfumato.models.partition.shrinkage import ShrinkageFit
 from sfumato.queries import Identity, Workload
@@ -57,10 +60,11 @@ UNCERTAIN = 0.7
 Cut = tuple[float, int, int]  # how far it stands out, along which axis, before which place
 
 
-def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float) -> Codes:
+def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float, possible: Flags | None = None) -> Codes:
     """Connected components of cells whose neighbours along `axes` differ by less than `closeness`.
 
-    smoothed: counts in the shape of the domain. Returns the bucket of every cell, (cells,).
+    smoothed: counts in the shape of the domain. possible: flags of the cells that are no structural zeros, in this
+    shape; the others are joined to none. Returns the bucket of every cell, (cells,).
 
     >>> grow_buckets(np.array([0.0, 1.0, 9.0, 8.0]), [0], 2.0).tolist()
     [0, 0, 1, 1]
@@ -74,6 +78,8 @@ def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float) -> Cod
         first, second = _neighbours(cells, axis)
         here, there = _neighbours(smoothed, axis)
         close = np.abs(here - there) < closeness
+        if possible is not None:
+            close &= np.logical_and(*_neighbours(possible, axis))
         ends.append((first[close], second[close]))
     heads = np.concatenate([head for head, _ in ends]) if ends else np.zeros(0, dtype=np.int64)
     tails = np.concatenate([tail for _, tail in ends]) if ends else np.zeros(0, dtype=np.int64)
@@ -82,23 +88,25 @@ def grow_buckets(smoothed: Floats, axes: Sequence[int], closeness: float) -> Cod
     return np.asarray(labels, dtype=np.int64)
 
 
-def split_by_tree(noisy: Floats, variance: float) -> Codes:
+def split_by_tree(noisy: Floats, variance: float, possible: Flags | None = None) -> Codes:
     """Cut the domain into kd-tree boxes where noisy counts differ significantly, given the noise variance.
 
-    noisy: counts in the shape of the domain. Returns the bucket of every cell, (cells,).
+    noisy: counts in the shape of the domain. possible: flags of the cells that are no structural zeros, in this shape:
+    a box is judged by these alone. Returns the box of every cell, (cells,).
 
     >>> split_by_tree(np.array([0.0, 1.0, 0.0, 90.0, 91.0, 90.0]), 1.0).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    labels = np.empty(noisy.shape, dtype=np.int64)
+    there = np.ones(noisy.shape, dtype=np.bool_) if possible is None else possible
+    noisy, labels = noisy * there, np.empty(noisy.shape, dtype=np.int64)
     # Of parts of m cells there are about size / m that do not overlap, tried along each axis and alone, from both
     # sides: so many chances has the noise to make one stand out.
-    chances = 4.0 * noisy.size * (1 + noisy.ndim)
+    chances = 4.0 * int(there.sum()) * (1 + noisy.ndim)
     waiting: list[Box] = [tuple(slice(0, size) for size in noisy.shape)]
     buckets = 0
     while waiting:
         box = waiting.pop()
-        cut = _best_cut(noisy[box], variance, chances)
+        cut = _best_cut(noisy[box], there[box], variance, chances)
         if cut is None:
             labels[box] = buckets
             buckets += 1
@@ -165,36 +173,39 @@ def _extents(labels: Codes, places: Sequence[Codes]) -> Codes:
     return extents
 
 
-def _best_cut(values: Floats, variance: float, chances: float) -> Cut | None:
+def _best_cut(values: Floats, there: Flags, variance: float, chances: float) -> Cut | None:
     """Most significant binary cut of a box; None if no cut is significant.
 
-    values: noisy counts of the box. chances: number of tests that the significance level is corrected for.
+    values: noisy counts of the box, 0 in structural zeros. there: flags of its other cells. chances: number of tests
+    that the significance level is corrected for.
     """
-    if values.size == 1:
+    if there.sum() <= 1:
         return None
     best: Cut = (0.0, 0, 0)
     for axis in range(values.ndim):
         if values.shape[axis] > 1:
-            best = max(best, _along(values, axis, variance, chances))
+            best = max(best, _along(values, there, axis, variance, chances))
     if values.ndim > 1:
-        best = max(best, _single_cell(values, variance, chances))
+        best = max(best, _single_cell(values, there, variance, chances))
     return best if best[0] > 1.0 else None
 
 
-def _along(values: Floats, axis: int, variance: float, chances: float) -> Cut:
+def _along(values: Floats, there: Flags, axis: int, variance: float, chances: float) -> Cut:
     """Most significant cut along one axis: a change of level, or the edge of an outlying run of 1, 2, 4, ... cells."""
-    slices = values.sum(axis=tuple(other for other in range(values.ndim) if other != axis))
-    length, width = len(slices), values.size // len(slices)
-    sums = np.concatenate([[0.0], np.cumsum(slices - slices.mean())])
+    others = tuple(other for other in range(values.ndim) if other != axis)
+    slices, cells = values.sum(axis=others), there.sum(axis=others)
+    length, size = len(slices), int(cells.sum())
+    sums = np.concatenate([[0.0], np.cumsum(slices - slices.mean() * (cells * length / size))])
+    before = np.append(0, np.cumsum(cells))
     places = np.arange(1, length)
-    stands = _stands_out(sums[1:-1], places * width, values.size, variance, chances)
+    stands = _stands_out(sums[1:-1], before[1:-1], size, variance, chances)
     # Of places that the noise cannot tell from the best, the roundest: one that the noise picks makes its halves look
     # further apart than they are, in all that is estimated later.
     best: Cut = (float(stands.max()), axis, _roundest(places[stands > stands.max() - UNCERTAIN], length))
     segment = 1
     while segment < length - 1:
         inside = sums[segment:] - sums[:-segment]
-        stands = _stands_out(inside, segment * width, values.size, variance, chances)
+        stands = _stands_out(inside, before[segment:] - before[:-segment], size, variance, chances)
         start = int(stands.argmax())
         if stands[start] > best[0]:
             beside = [place for place in (start, start + segment) if 0 < place < length]
@@ -214,11 +225,12 @@ def _roundest(places: NDArray[np.int64], length: int) -> int:
     return int(kept[np.abs(2 * kept - length).argmin()])
 
 
-def _single_cell(values: Floats, variance: float, chances: float) -> Cut:
+def _single_cell(values: Floats, there: Flags, variance: float, chances: float) -> Cut:
     """Cut beside the most outlying cell, across the box's longest axis."""
-    apart = values - values.mean()
+    size = int(there.sum())
+    apart = (values - values.mean() * (values.size / size)) * there
     cell = np.unravel_index(int(np.abs(apart).argmax()), values.shape)
-    stands = float(_stands_out(apart[cell], 1, values.size, variance, chances))
+    stands = float(_stands_out(apart[cell], 1, size, variance, chances))
     axis = int(np.argmax(values.shape))
     place = int(cell[axis])
     return stands, axis, place if place > 0 else 1
@@ -231,14 +243,16 @@ def _stands_out(
 
     excess: sum of some cells less their share of the box total. With L the log of the number of tests per part, the
     critical value is sqrt(2 L) standard deviations for a sum of many noises (normal), and L / sqrt(2) of its own
-    standard deviation for a single Laplace noise.
+    standard deviation for a single Laplace noise. No cells, or all, do not stand out.
     """
-    fewer = np.minimum(cells, size - cells)
+    none = np.minimum(cells, size - cells) == 0
+    fewer = np.minimum(cells, size - cells) + none
     deviation = np.sqrt(variance * cells * (size - cells) / size)
     rarity = np.log(chances / fewer)
     quantile = np.maximum(np.sqrt(2.0 * rarity), rarity / np.sqrt(2.0 * fewer))
     # Without noise every difference counts, however small.
-    return np.asarray(np.abs(excess) / np.maximum(deviation * quantile, 1e-6), dtype=np.float64)
+    stands = np.abs(excess) / np.maximum(deviation * quantile, 1e-6)
+    return np.asarray(np.where(none, 0.0, stands), dtype=np.float64)
 
 
 def _neighbours(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -251,7 +265,8 @@ def _neighbours(values: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[
 
 # -- two stage
 
-Regions = Callable[[Floats, float], Codes]  # noisy cells in the shape of the domain, and the variance of their noise
+# Noisy cells in the shape of the domain, the variance of their noise, and flags of those that are no structural zeros.
+Regions = Callable[[Floats, float, Flags | None], Codes]
 
 MOST_CELLS = 2**22  # cells that are laid out, smoothed and cut
 
@@ -272,31 +287,49 @@ def release_regions(
     shares = Shares.beside_cells(schema.domain, for_count)
     for_cells, for_regions = shares.most.split(first, 1 - first)
 
-    counted = shares.measure(curator)
+    possible, shape = schema.possible, schema.domain.shape
+    counted = shares.measure(curator, possible)
     cells = curator.measure(Identity(schema.domain.size), for_cells)
-    labels = find(cells.answers.astype(np.float64).reshape(schema.domain.shape), cells.noise.variance)
+    laid_out = None if possible is None else possible.reshape(shape)
+    labels = find(cells.answers.astype(np.float64).reshape(shape), cells.noise.variance, laid_out)
+    labels = labels if possible is None else set_apart(labels, possible)
     regions = curator.reduce(Partition(schema.domain, labels))
     totals = LinearFit.of_answers(regions.measure(Identity(int(labels.max()) + 1), for_regions))
 
-    fit, blocks = both_used(schema.domain, labels, cells, totals), blocks_of_all(schema.domain)
+    fit = both_used(schema.domain, labels, cells, totals, possible)
+    blocks = blocks_of_all(schema.domain, possible)
     brought = counted.bring_all(fit if blocks is None else CoarseFit.of_residuals(fit, blocks))
-    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known)
-    count = MeasuredShrinkage.of_brought(brought, schema.domain, scales, misfits)
+    scales, misfits = measure_errors(curator, brought, shares.errors, for_count, shares.known, possible=possible)
+    count = MeasuredShrinkage.of_brought(brought, schema.domain, scales, misfits, possible)
     return Cube(schema, fits=(count, *sums_by_region(curator, schema, for_measures, count, workload)))
 
 
-def both_used(domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit) -> ShrinkageFit:
+def set_apart(labels: Codes, possible: Flags) -> Codes:
+    """Regions of possible cells, numbered without gaps, and one of structural zeros, the last, (cells,).
+
+    >>> set_apart(np.array([0, 0, 1, 2]), np.array([True, False, False, True])).tolist()
+    [0, 2, 2, 1]
+    """
+    regions, labels_of_possible = np.unique(labels[possible], return_inverse=True)
+    result = np.full(len(labels), len(regions), dtype=np.int64)
+    result[possible] = labels_of_possible
+    return result
+
+
+def both_used(
+    domain: Domain, labels: Codes, cells: Measurement, totals: LinearFit, possible: Flags | None = None
+) -> ShrinkageFit:
     """Shrinkage estimate from noisy cells and noisy region totals; shrinkage factors and deviations from the cells.
 
-    labels: region of each cell, (cells,).
+    labels: region of each cell, (cells,). possible: flags of the cells that are no structural zeros, (cells,).
     """
     noise, of_totals = cells.noise.variance, totals.measurement.noise.variance
     sizes = np.bincount(labels)
     order = halving_order(labels, places_along(domain))
     noisy = cells.answers.astype(np.float64)[order]
-    keep, spread = kept_and_deviation(Halvings.of(sizes), noisy, noise)
+    keep, spread = kept_and_deviation(Halvings.of(sizes, buckets_with_rows(labels, possible)), noisy, noise)
     lean: Floats = of_totals / (of_totals + sizes.astype(np.float64) * noise) if noise > 0 else np.zeros(len(sizes))
-    return ShrinkageFit(labels, order, totals, cells, lean, keep, spread, together=False)
+    return ShrinkageFit(labels, order, totals, cells, lean, keep, spread, together=False, possible=possible)
 
 
 def ordered_axes(domain: Domain) -> list[int]:
@@ -339,6 +372,6 @@ KDTREE = Mechanism(
     summary="cuts the noisy cube into even boxes",
     paper="Xiao, Xiong, Yuan 2010",
     run=kdtree,
-    holds=Holds(most_cells=MOST_CELLS),
+    holds=Holds(most_cells=MOST_CELLS, zeros=True),
     forecast=Forecast(work=per_cell(2048)),
 )

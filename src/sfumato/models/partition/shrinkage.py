@@ -15,6 +15,8 @@ deviation per family of halvings. The same slope may run through all halves that
 of halvings of one size are fully correlated, the worst case, unless the size of errors is measured besides
 (models/calibration/fit.py).
 
+Structural zeros are buckets of their own, whose noisy cells and totals are not used: nothing of them enters a sum.
+
 `shrunk` computes the same for the sums of many groups: a part of a bucket is bisected further only for groups that have
 cells in it, and not where these fill it with equal weights; cells with one weight in the answer are counted.
 """
@@ -47,7 +49,7 @@ from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Design, Measurement
 from sfumato.models.linear.fit import LinearFit
-from sfumato.models.partition.buckets import Halvings, OverBuckets, erring_together
+from sfumato.models.partition.buckets import Halvings, OverBuckets, buckets_with_rows, erring_together
 from sfumato.queries import Identity
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
     keep, deviations: shrinkage factor and standard deviation of the true contrasts, (families,). The three are kept in
     whole multiples of 1 / PARTS.
     together: whether model errors of halvings of one size are fully correlated.
+    possible: flags of the cells that are no structural zeros, which share no bucket with these, (cells,); None: all.
     """
 
     family = "nested"
@@ -77,6 +80,7 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
     keep: Floats
     deviations: Floats
     together: bool = True
+    possible: Flags | None = None
 
     def __post_init__(self) -> None:
         self._check_labels()
@@ -87,6 +91,8 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
             raise QueryError("the order of the cells has every cell once, one bucket after another")
         _check_each_measured(self.cells, cells)
         _check_each_measured(self.totals.measurement, buckets)
+        if self.held is not None and self.held[self.labels[~self._possible]].any():
+            raise QueryError("cells that no row can be in have buckets of their own")
         order.setflags(write=False)
         object.__setattr__(self, "order", order)
         families = len(self.halvings.above)
@@ -98,15 +104,31 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         return (self.cells, self.totals.measurement)
 
     @cached_property
+    def held(self) -> Flags | None:
+        """Flags of the buckets that rows can be in, (buckets,); None: all."""
+        return buckets_with_rows(self.labels, self.possible)
+
+    @cached_property
+    def _possible(self) -> Flags:
+        """Flags of the cells that rows can be in, (cells,)."""
+        return np.ones(len(self.labels), dtype=np.bool_) if self.possible is None else self.possible
+
+    @cached_property
     def halvings(self) -> Halvings:
-        """Bisections of all buckets."""
-        return Halvings.of(self.sizes)
+        """Bisections of all buckets that rows can be in."""
+        return Halvings.of(self.sizes, self.held)
+
+    def means(self, columns: Floats) -> Floats:
+        """Bucket means of columns (cells, sums), as (buckets, sums); 0 for buckets of structural zeros."""
+        means = super().means(columns)
+        return means if self.held is None else means * self.held[:, None]
 
     @cached_property
     def estimate(self) -> Floats:
         noisy = self.cells.answers.astype(np.float64)
         sums = np.bincount(self.labels, weights=noisy)
         totals = self.totals.estimate + self.lean * (sums - self.totals.estimate)
+        totals = totals if self.held is None else totals * self.held
         return in_parts((totals / self.sizes)[self.labels] + self._kept(self._contrasts(noisy[:, None]))[:, 0])
 
     def guaranteed(self, domain: Domain, rows: Find | None = None) -> Find:
@@ -114,12 +136,18 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         from sfumato.answers.guaranteed_sums import of_both, one_by_one, over_buckets
 
         # Cells by themselves and buckets by themselves: buckets hang on the noise of cells.
-        return of_both(one_by_one(self.cells), over_buckets(self.labels, one_by_one(self.totals.measurement)))
+        find = of_both(one_by_one(self.cells), over_buckets(self.labels, one_by_one(self.totals.measurement)))
+        if self.possible is None:
+            return find
+        return lambda low, high, tail: find(low * self._possible, high * self._possible, tail)
 
     def measured_inside(self, within: Sets) -> Inside | None:
         """Measured cells and buckets that lie within each set of cells; within: (cells, sets)."""
         totals = self.totals.measurement
-        regions = [(totals, self.buckets_inside(within))] if isinstance(totals.queries, Identity) else []
+        inside = self.buckets_inside(within)
+        if self.held is not None:
+            inside, within = inside & self.held[:, None], within & self._possible[:, None]
+        regions = [(totals, inside)] if isinstance(totals.queries, Identity) else []
         return [*regions, (self.cells, within)]
 
     def errors(self, columns: Floats) -> Errors:
@@ -136,6 +164,9 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
 
         if asked.whole is not None:
             return None
+        if self.possible is not None:
+            kept = self.possible[asked.place]
+            asked = replace(asked, place=asked.place[kept], group=asked.group[kept], weights=asked.weights[kept])
         position = np.empty_like(self.order)
         position[self.order] = np.arange(len(position))
         left_out = (1.0 - self.keep) * self.deviations
@@ -200,7 +231,7 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         spread_out = self.halvings.spread_out(contrasts, len(self.order))
         cells = np.empty_like(spread_out)
         cells[self.order] = spread_out
-        return cells
+        return cells if self.possible is None else cells * self.possible[:, None]  # of cumulated sums rounding is left
 
     def record(self, domain: Domain) -> Arrays:
         numbers = {"lean": self.lean, "keep": self.keep, "spread": self.deviations}
@@ -212,7 +243,8 @@ class ShrinkageFit(OverBuckets, TotalByNoise):
         lean, keep, deviations = (file.numbers(name) for name in ("lean", "keep", "spread"))
         cells, totals = file.measurement(file.domain.size), file.measurement(len(lean))
         _check_each_measured(totals, len(lean))  # before a stranger's equations are solved
-        return cls(labels, order, LinearFit.of_answers(totals), cells, lean, keep, deviations, together)
+        of_totals = LinearFit.of_answers(totals)
+        return cls(labels, order, of_totals, cells, lean, keep, deviations, together, file.possible)
 
 
 def _check_each_measured(measured: Measurement, rows: int) -> None:

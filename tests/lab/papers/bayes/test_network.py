@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.lab.papers.bayes.measure import Family, counted, larger_tables, raked, rows_of, smoothed
+from sfumato.lab.papers.bayes.measure import Family, Rows, larger_tables, raked, rows_of, smoothed
 from sfumato.models.margins.table import Table
 from sfumato.releases.rows.model import RandomNumbers
 
@@ -17,9 +17,9 @@ def test_rows_have_the_tables_of_the_network():
     third = np.array([[0.0, 30.0], [35.0, 0.0], [0.0, 35.0]])  # along places 1 and 2
     families = [Family(0), Family(1, (0,)), Family(2, (1,))]
     rows = rows_of(families, {(0,): first, (0, 1): second, (1, 2): third}, 10_000, RandomNumbers(3))
-    assert np.allclose(counted(rows, (0, 1), SIZES, 100.0), second, atol=0.05)
-    assert np.allclose(counted(rows, (0, 2), SIZES, 100.0), [[0.0, 30.0], [35.0, 35.0]], atol=0.05)
-    assert counted(rows, (), SIZES, 100.0) == 100.0
+    assert np.allclose(Rows(rows).counted((0, 1), SIZES, 100.0), second, atol=0.05)
+    assert np.allclose(Rows(rows).counted((0, 2), SIZES, 100.0), [[0.0, 30.0], [35.0, 35.0]], atol=0.05)
+    assert Rows(rows).counted((), SIZES, 100.0) == 100.0
 
 
 def test_tables_are_brought_to_their_margins():
