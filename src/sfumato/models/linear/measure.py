@@ -50,7 +50,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.constrained_fit import MOST_CONDITIONED
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -126,8 +125,9 @@ def _linear(
 ) -> Mechanism:
     """Mechanism that measures a strategy and fits it by least squares. foretold: further fields of `Forecast`."""
     forecast = Forecast(strategy=strategy, **foretold)  # type: ignore[arg-type]
-    holds = Holds(zeros=True, most_with_zeros=MOST_CONDITIONED)
-    return Mechanism(name, summary, linear(strategy), paper=paper, gaussian=True, holds=holds, forecast=forecast)
+    return Mechanism(
+        name, summary, linear(strategy), paper=paper, gaussian=True, holds=Holds(zeros=True), forecast=forecast
+    )
 
 
 HIERARCHICAL = _linear(

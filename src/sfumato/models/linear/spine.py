@@ -357,6 +357,6 @@ MECHANISM = Mechanism(
     paper="Abowd et al. 2022",
     run=linear(spine_strategy),
     gaussian=True,
-    holds=Holds(most_cells=MOST_MEASURED),
+    holds=Holds(most_cells=MOST_MEASURED, zeros=True),
     forecast=Forecast(strategy=spine_strategy, for_auto=False),
 )
