@@ -76,8 +76,8 @@ class Way:
     blocks: set[int]
 
 
-def refined(ways: list[Way], told: Codes) -> Along | None:
-    """Coarsest stable classes along an axis; None for more than MOST_CLASSES.
+def refined(ways: list[Way], told: Codes, most: int = MOST_CLASSES) -> Along | None:
+    """Coarsest stable classes along an axis; None for more than `most`.
 
     told: initial class of each cell by the query, (cells,).
     """
@@ -85,13 +85,13 @@ def refined(ways: list[Way], told: Codes) -> Along | None:
     after = ranked(told.astype(np.uint64))
     cells = np.zeros_like(after)
     while (classes := int(after.max()) + 1) > int(cells.max()) + 1 or sums[0] is _NOTHING:
-        if classes > MOST_CLASSES:
+        if classes > most:
             return None
         cells, mixed = after, after.astype(np.uint64) * words(1)[0]
         for number, way in enumerate(ways):
             sums[number] = np.asarray(way.factor @ _indicators(cells))
             rows[number] = ranked(_mixed(rows[number], sums[number]))
-            if rows[number].max() >= MOST_CLASSES:
+            if rows[number].max() >= most:
                 return None
             mixed = _mixed(mixed, np.asarray(way.factor.T @ _indicators(rows[number])))
         after = ranked(mixed)
@@ -296,7 +296,7 @@ class Merged:
                 told = told * self.shape[place] + self._zeros_along[place]
             ways = self._ways(place)
             quick = len(self._blocks) == 1 and isinstance(ways[0].factor, QUICK)
-            classes = refined(ways, told)
+            classes = refined(ways, told, MOST_CLASSES if self._possible is None else MOST_MERGED)
             if quick and (classes is None or len(classes.first) > self.shape[place] // HARDLY):
                 classes = unmerged(ways, place)
             self._along[key] = classes
@@ -308,6 +308,19 @@ class Merged:
         if len(self._blocks) > 1 or merged <= MOST_MERGED:
             return merged > MOST_MERGED
         return merged > min(MOST_BY_AXES, prod(self.shape) // WORTH)
+
+    def of_cells(self, column: Floats) -> Weighed | None:
+        """Noise weights of one sum of cells, (cells,); None where it distinguishes too many classes."""
+        grid = column.reshape(self.shape)
+        axes = []
+        for place in range(grid.ndim):
+            classes = self.along(place, told_apart(np.moveaxis(grid, place, 0)))
+            if classes is None:
+                return None
+            axes.append(classes)
+        if self.too_many(axes):
+            return None
+        return self.errors(axes, grid[np.ix_(*(axis.first for axis in axes))].reshape(-1, 1))
 
     def errors(self, axes: list[Along], columns: Floats) -> Weighed:
         """Noise weights of sums of cells; columns: weight of each class of cells, (classes of all axes, sums)."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -340,7 +339,7 @@ class AmongPossible(LeastSquares):
     """Solver on some cells; solutions are 0 in the others. inner: over these cells alone, dense."""
 
     def __init__(self, cells: Codes, inner: LeastSquares) -> None:
-        self._cells, self._inner = cells, inner
+        self.cells, self._inner = cells, inner
 
     @property
     def certain(self) -> bool:
@@ -349,12 +348,11 @@ class AmongPossible(LeastSquares):
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Solution of the inner solver, put in its place."""
         solved = np.zeros_like(columns)
-        solved[self._cells], estimable = self._inner.solve(columns[self._cells])
+        solved[self.cells], estimable = self._inner.solve(columns[self.cells])
         return solved, estimable
 
     def price(self, gram: Gram) -> float:
-        """Squared error on a workload, of which the rows and columns of possible cells alone count."""
-        return self.price_among(gram.dense[np.ix_(self._cells, self._cells)])
+        return self.price_among(gram.among(self.cells))
 
     def price_among(self, wanted: Floats) -> float:
         """Squared error on a workload's Gram matrix between possible cells."""
@@ -375,10 +373,6 @@ class GivenZeros(LeastSquares):
         sizes = (possible.size, *(self.sizes[axis] for axis in self.others))
         self._inner = KronSquares(sizes, [linked, *self.others.values()])
 
-    @property
-    def closed(self) -> bool:
-        return self._inner.closed
-
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Solve along the linked axes, brought to the front, and along each other axis."""
         front = [*self.some, *self.others]
@@ -387,14 +381,6 @@ class GivenZeros(LeastSquares):
         solved = self._inner.solve(grid.reshape(columns.shape))[0].reshape(*sizes, -1)
         back = np.argsort(front).tolist()
         return solved.transpose(*back, len(front)).reshape(columns.shape), all_known(columns)
-
-    def price_by_axes(self, *grams: Gram) -> float:
-        """Product of the squared errors along the linked axes together and along each other one."""
-        codes, wanted = np.nonzero(self.possible), np.ones(())
-        for axis, own in zip(self.some, codes, strict=True):
-            wanted = wanted * grams[axis].dense[np.ix_(own, own)]
-        price = self.linked.price_among(wanted) if isinstance(self.linked, AmongPossible) else np.nan
-        return price * prod(each.price(grams[axis]) for axis, each in self.others.items())
 
 
 # -- choice of the solver
