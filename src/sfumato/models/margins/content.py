@@ -98,7 +98,10 @@ class Margins(Marginals):
         domain, by_place = self.domain, self._classes(kinds)
         axes = tuple(by_place)
         self._check_size(by_place)
-        structure = None if self.unbiased else self.schema.structure
+        structure = self.schema.structure
+        if self._cuts(axes):
+            by_place = self.every(axes)
+            kinds = dict(kinds) | {self.domain.names[axis]: kind for axis, kind in by_place.items()}
         narrowed = None if structure is None else Narrowed.of(structure, by_place)
         inner = by_place if narrowed is None else dict(narrowed.kinds)
         within = self.joined(inner)
@@ -121,8 +124,16 @@ class Margins(Marginals):
         possible = None if structure is None else structure.by_class(inner)
         if narrowed is not None or possible is not None:
             flags = None if possible is None else possible.reshape(-1)
-            noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
+            names_of = {axis: domain.names[axis] for axis in axes}
+            noises = PossibleNoise(joint, names_of, by_place, flags, narrowed, cut=self.unbiased)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    def _cuts(self, places: Places) -> bool:
+        """Whether single impossible cells are left out of an unbiased table, so that all are told apart."""
+        structure = self.schema.structure
+        if not self.unbiased or structure is None or prod(self.domain.shape[axis] for axis in places) > FINE:
+            return False
+        return structure.possible(structure.essential(places)) is not None
 
     def with_errors(self, tables: Mapping[str, Mapping[Places, Table]], spreads: Mapping[str, Spreads]) -> Margins:
         """The same estimates with other errors; blocks and their sizes follow from estimates alone."""
@@ -170,13 +181,13 @@ class Margins(Marginals):
         join single values and then aggregate, where there are not too many.
         """
         places = tuple(kinds)
-        if self.unbiased:
-            return {of: self._added_up(of, kinds) for of in self.tables}
         structure = self.schema.structure
         narrowed = None if structure is None else Narrowed.of(structure, kinds)
         if narrowed is not None:
             within = self.joined(narrowed.kinds, close, fine=fine)
             return {of: narrowed.expand(joint) for of, joint in within.items()}
+        if self.unbiased:
+            return {of: self._added_up(of, kinds) for of in self.tables}
         if not fine or prod(self.domain.shape[axis] for axis in places) > FINE:
             return self._join_all(kinds, close, {}, None if structure is None else structure.by_class(kinds))
         joined = self._of_single_values(places, close)
@@ -222,10 +233,15 @@ class Margins(Marginals):
         return tables
 
     def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
-        """Unbiased joined table: the sum of ANOVA components, by classes of values."""
+        """Unbiased joined table: the sum of ANOVA components, by classes of values; 0 in impossible cells."""
+        places, structure = tuple(kinds), self.schema.structure
+        if self._cuts(places) and any(len(np.unique(kind)) < len(kind) for kind in kinds.values()):
+            return sum_kinds(self._added_up(of, self.every(places)), [kinds[axis] for axis in places])
         tables = self._known(of, tuple(kinds), kinds)
         bases = [self._base(axis, kind) for axis, kind in kinds.items()]
-        return join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
+        joined = join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
+        possible = None if structure is None else structure.by_class(kinds)
+        return joined if possible is None else joined * possible
 
     def _join(
         self,
@@ -312,13 +328,11 @@ class Margins(Marginals):
     def _along(self, places: Places) -> Floats:
         """Joined counts of single values along some axes."""
         every = self.every(places)
+        if self.schema.structure is not None:
+            return self.joined(every)["count"]
         if self.unbiased:
             return self._added_up("count", every)
-        return (
-            self.joined(every)["count"]
-            if self.schema.structure is not None
-            else self._join(self._known("count", places, every), len(places))
-        )
+        return self._join(self._known("count", places, every), len(places))
 
     def every(self, places: Places) -> dict[int, Codes]:
         """Classes that distinguish every value of some axes."""
@@ -337,12 +351,15 @@ class Margins(Marginals):
             if self.unbiased
             else "margins carry noise and were drawn towards what smaller ones say of them; answers about more "
             "attributes than were measured together join margins, and how far that is off was measured with noise",
-            () if self.unbiased or not self.schema.known else tuple(facts_in_words(self.schema, self._contradicted)),
+            tuple(facts_in_words(self.schema, self._contradicted)) if self.schema.known else (),
         )
 
     @property
     def _contradicted(self) -> list[Fact]:
         """Public counts that the tables do not follow, as noisy ones contradict them."""
+        if self.unbiased:
+            along = ((fact, self._added_up("count", self.every(fact.places))) for fact in self.schema.known)
+            return [fact for fact, each in along if np.abs(each.reshape(-1) - fact.counts).max() > 0.5]
         tables = self.tables["count"]
         along = ((fact, tables[fact.places].estimate) for fact in self.schema.known)
         return [fact for fact, estimate in along if not np.array_equal(estimate.reshape(-1), fact.counts)]
@@ -351,11 +368,6 @@ class Margins(Marginals):
         """Unbiased version: ANOVA components of the noisy tables themselves."""
         if self.unbiased:
             return self
-        if self.schema.structure is not None:
-            raise QueryError(
-                "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; "
-                "ask without unbiased"
-            )
         tables, measured = measured_components(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
 
@@ -421,7 +433,10 @@ class MeasuredMargins(Margins):
     def view_by_sets(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View:
         """View in which sums over functions of each set of attributes are unbiased; what else it shows is not."""
         for names in sets:
-            self._refuse_unmeasured({name for name in names if kinds[name].max(initial=0) > 0})
+            places = sorted(self.domain.place(name) for name in names if kinds[name].max(initial=0) > 0)
+            structure = self.schema.structure
+            asked = places if structure is None else structure.essential(places)
+            self._refuse_unmeasured({self.domain.names[place] for place in asked})
         return super().view(kinds)
 
     def _refuse_unmeasured(self, query: set[str]) -> None:

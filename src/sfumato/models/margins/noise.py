@@ -552,7 +552,7 @@ def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PossibleNoise(NoiseSource):
-    """Errors of a joined table with structural zeros.
+    """Errors of a joined table with structural zeros. cut: whether its impossible cells were only left out.
 
     inner: errors of the table, or of the narrowed one. names, kinds: axes of the question and classes of their values.
     possible: flags of the possible cells of inner's table, flat; None where all are.
@@ -563,12 +563,13 @@ class PossibleNoise(NoiseSource):
     kinds: Mapping[int, Codes]
     possible: Flags | None
     narrowed: Narrowed | None
+    cut: bool = False
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Error terms of each group, of weights as asked or without impossible cells: those with the less variance."""
         result: list[Terms] = [()] * len(groups.present)
         for chosen, inside, some in self._by_key(groups):
-            listed = [self._sides(sides, inside)]
+            listed = [] if self.cut and self.possible is not None else [self._sides(sides, inside)]
             if self.possible is not None:
                 listed.append(self._sides(sides, self.possible if inside is None else self.possible & inside))
             found = [self.inner.terms(each, cells, some) for each in listed]
