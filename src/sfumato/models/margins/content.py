@@ -148,9 +148,9 @@ class Margins(Marginals):
     def exact_at(self, confidence: float) -> float | None:
         """Nominal confidence of a normal interval that covers `confidence` for sums of a few non-normal noises.
 
-        For unbiased tables, whose error is noise alone; None for others.
+        For unbiased tables, whose error is noise alone; None for others, and where public counts may be wrong.
         """
-        if not self.unbiased:
+        if not self.unbiased or self.schema.known:
             return None
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
