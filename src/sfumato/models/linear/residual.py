@@ -3,7 +3,7 @@
 Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
 NeurIPS 2023. The residual of a table is its component orthogonal to its margins (analysis of variance); a marginal is
 the sum of the residuals of all of its subsets. Each residual is the precision-weighted mean of its estimates. Those of
-public counts have no error. Cells that a schema calls impossible are left out of sums, with their noise.
+public counts have no error. Impossible cells are conditions of the fit (models/margins/noise.py, `Linked`).
 
 The paper gives each contrast a noise of its own size. Here rows are multiplied by integers instead, so that equal noise
 on all of them is equivalent, and the budget is used exactly. A row of the private table lies in one cell of every

@@ -49,7 +49,16 @@ from sfumato.models.linear.strategies.residual_basis import FEW_VALUES, levelled
 from sfumato.models.linear.strategies.residual_basis import tables as tables_by_contrasts
 from sfumato.models.margins.guaranteed import FromTables, PossibleSource
 from sfumato.models.margins.joining import CLOSE, NO_NOISE, NONE, Observed, join_counts, join_sums, join_unbiased, parts
-from sfumato.models.margins.noise import JoinedNoise, Marginals, Methods, PossibleNoise, longest_reach, longest_tail
+from sfumato.models.margins.noise import (
+    JoinedNoise,
+    Linked,
+    LinkedNoise,
+    Marginals,
+    Methods,
+    PossibleNoise,
+    longest_reach,
+    longest_tail,
+)
 from sfumato.models.margins.rows import MOST_CONDITIONS, RowsOfMargins, Source, rows_given
 from sfumato.models.margins.scales import FINEST, LEVELS, Scaled, Spreads, in_parts
 from sfumato.models.margins.table import CONTRAST, MISFIT, Narrowed, Places, Table, spread_out, subsets, sum_kinds
@@ -99,10 +108,12 @@ class Margins(Marginals):
         axes = tuple(by_place)
         self._check_size(by_place)
         structure = self.schema.structure
-        if self._cuts(axes):
-            by_place = self.every(axes)
+        linked = self._linked if self._linked is not None and self._linked.fits(by_place) else None
+        if linked is not None or self._cuts(axes):
+            named = linked.places if linked is not None else axes
+            by_place = by_place | self.every(tuple(axis for axis in axes if axis in named))
             kinds = dict(kinds) | {self.domain.names[axis]: kind for axis, kind in by_place.items()}
-        narrowed = None if structure is None else Narrowed.of(structure, by_place)
+        narrowed = None if structure is None or linked is not None else Narrowed.of(structure, by_place)
         inner = by_place if narrowed is None else dict(narrowed.kinds)
         within = self.joined(inner)
         joined = within if narrowed is None else {of: narrowed.expand(joint) for of, joint in within.items()}
@@ -122,11 +133,18 @@ class Margins(Marginals):
         joint = JoinedNoise(names, told_apart, size, errors, recurs, self.lags)
         noises: NoiseSource = joint
         possible = None if structure is None else structure.by_class(inner)
-        if narrowed is not None or possible is not None:
+        if linked is not None:
+            noises = LinkedNoise(linked, by_place)
+        elif narrowed is not None or possible is not None:
             flags = None if possible is None else possible.reshape(-1)
             names_of = {axis: domain.names[axis] for axis in axes}
             noises = PossibleNoise(joint, names_of, by_place, flags, narrowed, cut=self.unbiased)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    @cached_property
+    def _linked(self) -> Linked | None:
+        """Least squares of unbiased tables given structural zeros; None for others, and where it would take long."""
+        return Linked.of(self.schema, self.tables) if self.unbiased else None
 
     def _cuts(self, places: Places) -> bool:
         """Whether single impossible cells are left out of an unbiased table, so that all are told apart."""
@@ -182,6 +200,8 @@ class Margins(Marginals):
         """
         places = tuple(kinds)
         structure = self.schema.structure
+        if self._linked is not None and self._linked.fits(kinds):
+            return {of: self._linked.table(of, kinds) for of in self.tables}
         narrowed = None if structure is None else Narrowed.of(structure, kinds)
         if narrowed is not None:
             within = self.joined(narrowed.kinds, close, fine=fine)
@@ -301,9 +321,9 @@ class Margins(Marginals):
         sums = {}
         for of, tables in ((of, self.tables[of]) for of in summed(self.schema)):
             few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
-            whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
+            whole = {places: self.joined(self.every(places))[of] for places in few} if self.unbiased else {}
             sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
-        total = float(self.tables["count"][()].estimate)
+        total = float(self.joined({})["count"] if self.unbiased else self.tables["count"][()].estimate)
         return RowsOfMargins(self.schema, total, self._along, larger, sums, self._rows_given)
 
     def _rows_given(self, where: Predicate) -> RowModel:
