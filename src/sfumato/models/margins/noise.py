@@ -27,9 +27,11 @@ import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, Sum, Terms, distinct_ends
 from sfumato.answers.fieller import NormalErrors
+from sfumato.answers.fit import PARTS
 from sfumato.answers.noise_sum import half_width
 from sfumato.answers.question import ByStatistic, Gathered, Groups, Weights
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain.structural import MOST_CELLS
 from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares
 from sfumato.least_squares.closed_forms import FEW_CELLS
@@ -59,8 +61,6 @@ from sfumato.schema import Schema
 Methods = tuple[tuple[int, int], ...]  # for each measurement: contrasts up to so many values, and the length of rows
 MOST_GUESSED = 2**14  # values of guesses that a manifest has room for
 
-MOST_LINKED = 2**22  # numbers that are laid out at once where structural zeros link cells
-LEAST_NOISE = 2.0**-24  # variance that rounding of tables leaves
 MOST_TOLD_APART = 2**20  # cells, times sets of attributes, up to which it is said which set's model matters most
 NOTHING = 1e-9  # of the largest weight: what is left of weights that cancel
 
@@ -680,7 +680,7 @@ class Linked:
     def fits(self, kinds: Mapping[int, Codes]) -> bool:
         """Whether a question is not about too many cells."""
         others = prod(int(kind.max()) + 1 for place, kind in kinds.items() if place not in self.places)
-        return bool(others * self.cells.shape[1] <= MOST_LINKED)
+        return bool(others * self.cells.shape[1] <= MOST_CELLS)
 
     def fitted(self, of: str, beside: Places) -> tuple[LeastSquares, Floats]:
         """Solver N_C, and sum of residuals times precision, (cells, *values of C), of a set C of other attributes."""
@@ -692,7 +692,7 @@ class Linked:
                 table = self.tables[of].get(tuple(sorted((*own, *beside))))
                 if table is None:
                     continue
-                precision = 1.0 / max(float(table.noise.flat[0]), LEAST_NOISE)
+                precision = 1.0 / max(float(table.noise.flat[0]), (0.5 / PARTS) ** 2)  # as rounding leaves
                 product = np.full((many, many), precision)
                 for axis in part:
                     codes = self.cells[axis]
@@ -752,7 +752,7 @@ class LinkedNoise(NoiseSource):
         index, many = self.fit.index(self.kinds), len(columns)
         group = groups.of_cells(cells)[index]
         noise, unknown = np.zeros((len(groups.present), many, many)), np.zeros(len(groups.present), dtype=bool)
-        step = max(1, MOST_LINKED // (index.size * many))
+        step = max(1, MOST_CELLS // (index.size * many))
         for of in self.fit.tables:
             split, whole = (
                 np.stack([_of_side(getattr(side, kind), of, end, cells.size) for side, end in columns], axis=1)[index]
