@@ -134,7 +134,7 @@ def test_mechanisms_that_cannot_agree_say_so_before_anything_is_reserved(tmp_pat
     with pytest.raises(MechanismError, match="margins cannot agree with `invariants` by several attributes together"):
         made(tmp_path, "margins")
     with pytest.raises(MechanismError, match="cannot agree with `invariants`"):
-        made(tmp_path, "residual", [])
+        made(tmp_path, "sparse-cells", [])
     assert not (tmp_path / "ledger").exists()
 
 

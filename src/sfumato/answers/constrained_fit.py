@@ -10,7 +10,8 @@ not cut: with A_p the queries on possible cells alone, (rows, possible), and P t
 
     x_p = (A_p^T P A_p)^-1 A_p^T P y
 
-is the best linear unbiased estimate given the zeros. No rows are lost: counts of many cells are used as measured.
+is the best linear unbiased estimate given the zeros. No rows are lost: counts of many cells are used as measured. It is
+solved by conjugate residuals (least_squares/general.py), and for sums over few classes of cells in closed form.
 
 A fit that agrees with public counts: of all rows, and tables of attributes (`facts` of a schema).
 
@@ -27,10 +28,10 @@ Guaranteed bounds stay those of the fit: a fact that is slightly wrong must not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from functools import cached_property
-from typing import cast
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -55,11 +56,13 @@ from sfumato.arrays import Codes, Flags, Floats
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
+from sfumato.least_squares.base import LeastSquares, every_cell
+from sfumato.least_squares.closed_forms import given_zeros
 from sfumato.measurement import Measurement
 from sfumato.schema.facts import Fact
 
-MOST_CONDITIONED = 2**11  # cells of a domain in which least squares is conditioned on zeros: its matrices are laid out
-SINGULAR = 1e-12  # smallest eigenvalue of a normal matrix, as a share of the largest, that is told from rounding
+if TYPE_CHECKING:
+    from sfumato.least_squares.classes import Merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +105,8 @@ class AroundFit(Plain):
 def without_impossible(fit: Fit, possible: Flags) -> Fit:
     """The fit with structural zeros. possible: flags of the cells that rows can be in, (cells,)."""
     # Their kind is that of the fit, so no attribute of the class.
-    if isinstance(fit, LeastSquaresOnly):
-        conditioned = ConditionedFit(cast("Fit", fit), possible)
-        if len(possible) <= MOST_CONDITIONED and conditioned.determined:
-            return cast("Fit", conditioned)
+    if isinstance(fit, LeastSquaresOnly) and not every_cell(cast("Fit", fit).measurements[0].queries):
+        return cast("Fit", ConditionedFit(cast("Fit", fit), possible))
     if isinstance(fit, KnowsZeros):
         return cast("Fit", KnowingFit(cast("Fit", fit), possible))
     return cast("Fit", PossibleFit(fit, possible))
@@ -206,45 +207,34 @@ class ConditionedFit(_WithZeros):
     """Least-squares fit to one measurement, given structural zeros."""
 
     @cached_property
-    def _rows(self) -> Floats:
-        """Query matrix of the measurement on possible cells, A_p, (rows, possible)."""
-        queries = self.fit.measurements[0].queries
-        return np.asarray(queries @ np.eye(queries.columns)[:, self.possible], dtype=np.float64)
-
-    @cached_property
-    def _inverse(self) -> Floats | None:
-        """(A_p^T P A_p)^-1, (possible, possible); None where the answers do not determine every possible cell."""
-        normal = self._rows.T @ (self._rows / self.fit.measurements[0].design.sizes[:, None])
-        try:
-            values, vectors = np.linalg.eigh(normal)
-        except np.linalg.LinAlgError:
-            return None
-        if not len(values) or not values[0] > SINGULAR * values[-1]:
-            return None
-        return np.asarray((vectors / values) @ vectors.T)
-
-    @property
-    def determined(self) -> bool:
-        """Whether the answers determine every possible cell."""
-        return self._inverse is not None
-
-    @cached_property
-    def _weights(self) -> Floats:
-        """Weight of each answer in each cell's estimate, P A_p (A_p^T P A_p)^-1, (rows, possible)."""
-        inverse = np.asarray(self._inverse, dtype=np.float64)
-        return np.asarray((self._rows @ inverse) / self.fit.measurements[0].design.sizes[:, None])
+    def _solver(self) -> LeastSquares:
+        """Solver of (A_p^T P A_p)^-1."""
+        (measured,) = self.fit.measurements
+        return given_zeros(measured.queries, measured.design.sizes, self.possible)
 
     @cached_property
     def estimate(self) -> Floats:
-        result = np.zeros(len(self.possible))
-        result[self.possible] = self._weights.T @ self.fit.measurements[0].answers
-        return result
+        (measured,) = self.fit.measurements
+        weighed = measured.queries.T @ (measured.answers / measured.design.sizes)
+        return self._solver.solve(weighed[:, None])[0][:, 0]
 
     def errors(self, columns: Floats) -> Errors:
-        sums = columns.shape[1]
-        weights = self._weights @ columns[self.possible]
-        none = np.zeros((sums, sums))
-        return Errors(self.fit.measurements[0].design, weights, none, np.zeros(sums, dtype=np.bool_))
+        """Weights of the row noises in weighted sums of cells; columns: (cells, sums). No model error."""
+        (measured,), sums = self.fit.measurements, columns.shape[1]
+        solved, estimable = self._solver.solve(columns)
+        weights = (measured.queries @ solved) / measured.design.sizes[:, None]
+        return Errors(measured.design, weights, np.zeros((sums, sums)), ~estimable)
+
+    def merged(self, domain: Domain) -> Merged | None:
+        """Solver for sums that distinguish few classes of cells; None unless queries are products over the axes."""
+        return self._merged(domain.shape)
+
+    @cached_property
+    def _merged(self) -> Callable[[tuple[int, ...]], Merged | None]:
+        """Cached constructor of the reduced solver (`merged`), by the shape of the domain."""
+        from sfumato.least_squares.classes import Merged
+
+        return cache(lambda shape: Merged.of(self.fit.measurements[0].design, shape, self.possible))
 
     def bounds(self, domain: Domain, rows: Find | None) -> Find:
         """The estimate plus or minus the quantile of its noise."""

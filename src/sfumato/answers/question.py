@@ -427,17 +427,27 @@ def _less(value: Floats, sure: Floats, exact: bool) -> Weights:
 
 
 def volume(amount: Amount, schema: Schema, group_by: tuple[str, ...]) -> tuple[Floats, Floats, bool]:
-    """Sum of an amount over all cells of the domain if each held one row, by group.
+    """Sum of an amount over all possible cells of the domain if each held one row, by group.
 
     Returns it for the value, (groups,); the number of cells that may belong to it, (groups,); and whether all cells of
     the domain surely do.
     """
-    domain = schema.domain
+    domain, structure = schema.domain, schema.structure
     groups = [domain[name].size for name in group_by] if amount.grouped else []
     value, possible = np.zeros(groups), np.zeros(groups)
     valued = None if amount.of in schema.summed else amount.of  # the attribute whose own values are summed
     for box in amount.predicate.boxes:
         shares, touched = np.ones(groups), np.ones(groups)
+        if structure is not None:
+            covers = [cover(axis, box[axis.name]) for axis in domain]
+            moments = [
+                axis.moment(box[axis.name]) if axis.name == valued else covered.share
+                for axis, covered in zip(domain, covers, strict=True)
+            ]
+            kept = [domain.place(name) for name in group_by] if amount.grouped else []
+            value = value + structure.summed(moments, kept)
+            possible = possible + structure.summed([covered.possible for covered in covers], kept)
+            continue
         for axis in domain:
             covered = cover(axis, box[axis.name])
             along = axis.moment(box[axis.name]) if axis.name == valued else covered.share

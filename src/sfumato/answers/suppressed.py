@@ -68,7 +68,7 @@ class Suppressed:
             seen = np.bincount(group, weights=of_cells, minlength=groups.number) if amount.grouped else of_cells.sum()
             return np.broadcast_to(in_all - seen, groups.number)
 
-        share = left(everywhere, published) / max(schema.domain.size - self.published, 1)
+        share = left(everywhere, published) / max(schema.possible_cells - self.published, 1)
         unseen = np.maximum(left(possible, touched), 0.0)
         low, high = _value_bounds(amount, schema)
         if not sure:

@@ -13,15 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
-from sfumato.arrays import Codes, Flags
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.frozen import dataclass
 
 MOST_CELLS = 2**22  # of a table of possible combinations that is laid out
 MOST_JOINED = 2**20  # cells of factors that are joined to eliminate an axis
 Places = tuple[int, ...]
+_A = TypeVar("_A", Flags, Floats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +177,49 @@ class Structure:
             flags &= rule.possible().reshape([self.shape[place] if place in rule.places else 1 for place in every])
         return flags.reshape(-1)
 
+    @property
+    def countable(self) -> bool:
+        """Whether the cells of all axes that rules mention can be laid out together."""
+        return prod(self.shape[place] for place in self.axes) <= MOST_CELLS
+
+    @property
+    def cells(self) -> int:
+        """Number of possible cells; of all cells, where they are not countable."""
+        if not self.countable:
+            return prod(self.shape)
+        linked = int(np.count_nonzero(self._linked))
+        return linked * prod(size for place, size in enumerate(self.shape) if place not in self.axes)
+
+    def summed(self, weights: Sequence[Floats], kept: Sequence[int] = ()) -> Floats:
+        """Sum, over possible cells, of the product of weights along all axes, by the cells of some axes.
+
+        weights: of each axis, (cells of the axis,). Only where cells are countable.
+
+        >>> married = Excluded({0: np.array([True, False]), 1: np.array([False, True, True])})
+        >>> Structure((2, 3), (married,)).summed([np.ones(2), np.ones(3)], [0]).tolist()
+        [1.0, 3.0]
+        """
+        table, order = self._linked.astype(np.float64), list[int]()
+        for place in sorted(self.axes):
+            axis = len(order)
+            if place in kept:
+                table = table * _along(weights[place], axis, table.ndim)
+                order.append(place)
+            else:
+                table = np.tensordot(table, weights[place], axes=(axis, 0))
+        for place, along in enumerate(weights):
+            if place not in self.axes:
+                table = np.multiply.outer(table, along) if place in kept else table * along.sum()
+                order += [place] if place in kept else []
+        return np.asarray(table.transpose([order.index(place) for place in kept]))
+
+    @cached_property
+    def _linked(self) -> Flags:
+        """Flags of possible combinations along all axes that rules mention."""
+        places = sorted(self.axes)
+        flags = self.possible(places)
+        return np.ones([self.shape[place] for place in places], dtype=bool) if flags is None else flags
+
     def agrees(self, rows: Codes) -> Flags:
         """Flags of rows that no rule excludes, (rows,). rows: cells (axes, rows)."""
         good = np.ones(rows.shape[1], dtype=bool)
@@ -240,7 +285,7 @@ def _union(parts: Iterable[Places]) -> Places:
     return tuple(sorted({place for part in parts for place in part}))
 
 
-def _along(flags: Flags, axis: int, axes: int) -> Flags:
+def _along(flags: _A, axis: int, axes: int) -> _A:
     return flags.reshape([len(flags) if each == axis else 1 for each in range(axes)])
 
 

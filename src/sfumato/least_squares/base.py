@@ -63,13 +63,22 @@ class LeastSquares(ABC):
 
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
-    """Normal matrix A^T P A as an operator."""
+    """Normal matrix A^T P A as an operator.
+
+    possible: flags of the cells that are no structural zeros, (cells,): rows and columns of others are 0. None: all.
+    """
 
     queries: Queries
     precisions: Floats
+    possible: Flags | None = None
 
     def __matmul__(self, columns: Floats) -> Floats:
-        return self.queries.T @ ((self.queries @ columns) * self.precisions[:, None])
+        answers = (self.queries @ self.among_possible(columns)) * self.precisions[:, None]
+        return self.among_possible(self.queries.T @ answers)
+
+    def among_possible(self, columns: Floats) -> Floats:
+        """Columns (cells, k) with 0 in structural zeros."""
+        return columns if self.possible is None else columns * self.possible[:, None]
 
     def diagonal(self) -> Floats:
         """Diagonal of A^T P A, (cells,)."""

@@ -10,7 +10,8 @@ Least squares reduced to equivalence classes of cells, for a query that distingu
 
 The GLS solution is constant on the classes of classes.py, so it is solved with one unknown per class: for one value
 among a hundred, measured in a tree, four or five in place of a hundred; for all values of an attribute mostly one. The
-result is exact.
+result is exact. With structural zeros, cells are told apart by where these are, besides; the classes then solve what is
+left of the equations on possible cells.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from sfumato.arrays import ByAxis, Codes, Flags, Floats, Which
 from sfumato.frozen import dataclass
 from sfumato.least_squares.base import LeastSquares
-from sfumato.least_squares.closed_forms import least_squares
+from sfumato.least_squares.closed_forms import given_zeros, least_squares
 from sfumato.least_squares.gram import kind
 from sfumato.measurement import Design
 from sfumato.queries import Haar, Identity, Kron, NominalHaar, Queries, Stack, Total, Tree, Weighted
@@ -75,8 +76,8 @@ class Way:
     blocks: set[int]
 
 
-def refined(ways: list[Way], told: Codes) -> Along | None:
-    """Coarsest stable classes along an axis; None for more than MOST_CLASSES.
+def refined(ways: list[Way], told: Codes, most: int = MOST_CLASSES) -> Along | None:
+    """Coarsest stable classes along an axis; None for more than `most`.
 
     told: initial class of each cell by the query, (cells,).
     """
@@ -84,13 +85,13 @@ def refined(ways: list[Way], told: Codes) -> Along | None:
     after = ranked(told.astype(np.uint64))
     cells = np.zeros_like(after)
     while (classes := int(after.max()) + 1) > int(cells.max()) + 1 or sums[0] is _NOTHING:
-        if classes > MOST_CLASSES:
+        if classes > most:
             return None
         cells, mixed = after, after.astype(np.uint64) * words(1)[0]
         for number, way in enumerate(ways):
             sums[number] = np.asarray(way.factor @ _indicators(cells))
             rows[number] = ranked(_mixed(rows[number], sums[number]))
-            if rows[number].max() >= MOST_CLASSES:
+            if rows[number].max() >= most:
                 return None
             mixed = _mixed(mixed, np.asarray(way.factor.T @ _indicators(rows[number])))
         after = ranked(mixed)
@@ -254,10 +255,16 @@ class Weighed:
 
 
 class Merged:
-    """Design whose blocks are Kronecker products over several axes, with cached reductions."""
+    """Design whose blocks are Kronecker products over several axes, with cached reductions.
 
-    def __init__(self, design: Design, shape: tuple[int, ...], blocks: list[tuple[Queries, ...]]) -> None:
+    possible: flags of the cells that are no structural zeros, (cells,), to which the fit is conditioned; None: all.
+    """
+
+    def __init__(
+        self, design: Design, shape: tuple[int, ...], blocks: list[tuple[Queries, ...]], possible: Flags | None = None
+    ) -> None:
         self._design, self.shape, self._blocks = design, shape, blocks
+        self._possible = None if possible is None else possible.reshape(shape)
         ends = np.cumsum([prod(factor.rows for factor in factors) for factors in blocks])[:-1]
         which = np.zeros(design.queries.rows, dtype=np.int64) if design.which is None else design.which
         parts = np.split(narrow(which), ends)
@@ -268,7 +275,7 @@ class Merged:
         self._listed: dict[int, list[Way]] = {}
 
     @classmethod
-    def of(cls, design: Design, shape: tuple[int, ...]) -> Merged | None:
+    def of(cls, design: Design, shape: tuple[int, ...], possible: Flags | None = None) -> Merged | None:
         """Reduction of a design; None where its queries are no products over the axes, or not integral."""
         queries, blocks = design.queries, []
         for block in queries.blocks if isinstance(queries, Stack) and len(shape) > 1 else (queries,):
@@ -276,7 +283,7 @@ class Merged:
             if tuple(factor.columns for factor in factors) != shape or not block.integral:
                 return None
             blocks.append(tuple(factors))
-        return cls(design, shape, blocks)
+        return cls(design, shape, blocks, possible)
 
     def along(self, place: int, told: Codes) -> Along | None:
         """Classes along an axis; told: initial class of each cell by the query, (cells,). None: too many classes.
@@ -285,9 +292,11 @@ class Merged:
         """
         key = place, digest(told)
         if key not in self._along:
+            if self._possible is not None:
+                told = told * self.shape[place] + self._zeros_along[place]
             ways = self._ways(place)
             quick = len(self._blocks) == 1 and isinstance(ways[0].factor, QUICK)
-            classes = refined(ways, told)
+            classes = refined(ways, told, MOST_CLASSES if self._possible is None else MOST_MERGED)
             if quick and (classes is None or len(classes.first) > self.shape[place] // HARDLY):
                 classes = unmerged(ways, place)
             self._along[key] = classes
@@ -300,13 +309,29 @@ class Merged:
             return merged > MOST_MERGED
         return merged > min(MOST_BY_AXES, prod(self.shape) // WORTH)
 
+    def of_cells(self, column: Floats) -> Weighed | None:
+        """Noise weights of one sum of cells, (cells,); None where it distinguishes too many classes."""
+        grid = column.reshape(self.shape)
+        axes = []
+        for place in range(grid.ndim):
+            classes = self.along(place, told_apart(np.moveaxis(grid, place, 0)))
+            if classes is None:
+                return None
+            axes.append(classes)
+        if self.too_many(axes):
+            return None
+        return self.errors(axes, grid[np.ix_(*(axis.first for axis in axes))].reshape(-1, 1))
+
     def errors(self, axes: list[Along], columns: Floats) -> Weighed:
         """Noise weights of sums of cells; columns: weight of each class of cells, (classes of all axes, sums)."""
-        same = tuple(axis.key for axis in axes)
+        possible = (
+            None if self._possible is None else self._possible[np.ix_(*(axis.first for axis in axes))].reshape(-1)
+        )
+        same = (*(axis.key for axis in axes), b"" if possible is None else np.packbits(possible).tobytes())
         key = (*same, repr(columns.shape).encode(), digest(columns))
         if key not in self._solved:
             if same not in self._solvers:
-                self._solvers[same] = self._smaller(axes)
+                self._solvers[same] = self._smaller(axes, possible)
             design, counts, solver = self._solvers[same]
             volumes = np.ones(1)
             for axis in axes:
@@ -318,8 +343,17 @@ class Merged:
             self._solved[key] = Weighed(design, weights, counts, estimable)
         return self._solved[key]
 
-    def _smaller(self, axes: list[Along]) -> tuple[Design, Codes, LeastSquares]:
-        """Reduced design with one row per class of rows, rows per class, and its solver."""
+    @cached_property
+    def _zeros_along(self) -> list[Codes]:
+        """Classes of the cells along each axis by where the structural zeros are, (cells,) each."""
+        flags = np.asarray(self._possible, dtype=np.uint8)
+        return [noise_classes(flags, place) for place in range(len(self.shape))]
+
+    def _smaller(self, axes: list[Along], possible: Flags | None) -> tuple[Design, Codes, LeastSquares]:
+        """Reduced design with one row per class of rows, rows per class, and its solver.
+
+        possible: flags of the classes of cells that are no structural zeros, (classes,); None: all.
+        """
         blocks, which, counts = [], [], []
         for number, kinds in enumerate(self._which):
             blocks.append(Kron(*(axis.asked[number] for axis in axes)))
@@ -330,7 +364,9 @@ class Merged:
             counts.append(many)
         queries = blocks[0] if len(blocks) == 1 else Stack(*blocks)
         design, many = Design(queries, self._design.noises, np.concatenate(which)), np.concatenate(counts)
-        return design, many, least_squares(queries, design.sizes / many)
+        variances = design.sizes / many
+        solver = least_squares(queries, variances) if possible is None else given_zeros(queries, variances, possible)
+        return design, many, solver
 
     def _ways(self, place: int) -> list[Way]:
         """Distinct pairs of queries and noise classes along an axis, with the blocks that have them."""

@@ -37,7 +37,7 @@ from sfumato.least_squares.base import (
     pieces,
     pooled,
 )
-from sfumato.least_squares.general import Guess, Iterative, of_few_cells, of_few_rows, solve_by_root
+from sfumato.least_squares.general import Guess, Iterative, of_few_cells, of_few_rows, of_normal, solve_by_root
 from sfumato.least_squares.gram import Gram, even_cuts
 from sfumato.least_squares.kron import KronSquares, MarginalSquares, SharedBasis, closest_products
 from sfumato.queries import Haar, Identity, Kron, Marginals, NominalHaar, Queries, Stack, Total, Tree
@@ -251,6 +251,139 @@ def least_squares(queries: Queries, variances: Floats, *, often: bool = False) -
     if noise.shape != (queries.rows,) or not (np.isfinite(noise) & (noise > 0)).all():
         raise QueryError(f"least squares needs a finite variance above 0 for each of the {queries.rows} rows")
     return _chosen(queries, 1.0 / noise, MOST_CELLS if often else FEW_CELLS)
+
+
+# -- structural zeros
+
+
+def given_zeros(queries: Queries, variances: Floats, possible: Flags) -> LeastSquares:
+    """Exact solver on possible cells alone, (A_p^T P A_p)^-1; solutions are 0 in the others.
+
+    possible: flags of the cells that are no structural zeros, (cells,). Axes of a Kronecker product along which these
+    do not vary keep their closed forms. The others are one axis: dense where few cells are possible, else conjugate
+    residuals, for which the solver of all cells is the preconditioner. Ten to thirty rounds do on trees.
+
+    >>> from sfumato.queries import Identity, Stack, Total
+    >>> twice = given_zeros(Stack(Total(3), Identity(3)), np.ones(4), np.array([True, True, False]))
+    >>> twice.solve(np.array([[1.0], [0.0], [5.0]]))[0].round(4).tolist()
+    [[0.6667], [-0.3333], [0.0]]
+    """
+    queries, precisions = bare(queries, 1.0 / variances)
+    solver = _chosen(queries, precisions)
+    if isinstance(solver, EachCell):
+        return EachCell(np.where(possible, precisions, np.inf))
+    if isinstance(solver, KronSquares) and solver.certain and type(queries) is Kron:
+        return _by_axes(queries, precisions, possible, solver)
+    return _among(queries, precisions, possible, solver)
+
+
+def _by_axes(queries: Kron, precisions: Floats, possible: Flags, solver: KronSquares) -> LeastSquares:
+    """Solver given zeros of a Kronecker product whose precisions are products."""
+    grid = possible.reshape(solver.sizes)
+    varies = [bool((grid != grid.take([0], axis)).any()) for axis in range(grid.ndim)]
+    if all(varies):
+        return _among(queries, precisions, possible, solver)
+    lists, _ = closest_products(precisions, [factor.rows for factor in queries.factors])
+    some = [axis for axis, each in enumerate(varies) if each]
+    own = np.ones(1)
+    for axis in some:
+        own = np.multiply.outer(own, lists[axis]).reshape(-1)
+    inner = grid[tuple(slice(None) if each else 0 for each in varies)]
+    linked = given_zeros(Kron(*(queries.factors[axis] for axis in some)), 1.0 / own, inner.reshape(-1))
+    return GivenZeros(solver, some, inner, linked)
+
+
+def _among(queries: Queries, precisions: Floats, possible: Flags, solver: LeastSquares) -> LeastSquares:
+    """Solver on possible cells, dense or by iteration. solver: of all cells."""
+    cells = np.flatnonzero(possible)
+    normal = normal_among(queries, precisions, cells) if len(cells) <= FEW_CELLS else None
+    if normal is not None:
+        return AmongPossible(cells, of_normal(normal))
+    if isinstance(solver, Iterative):
+        return solver.given_zeros(possible)
+    return Iterative(queries, precisions, _solution(solver) if solver.certain else None, possible=possible)
+
+
+def normal_among(queries: Queries, precisions: Floats, cells: Codes) -> Floats | None:
+    """A^T P A between some cells, dense, (some, some); None where that would take much."""
+    queries, precisions = bare(queries, precisions)
+    if isinstance(queries, Stack):
+        normal = np.zeros((len(cells), len(cells)))
+        for block, own in pieces(queries, precisions):
+            part = normal_among(block, own, cells)
+            if part is None:
+                return None
+            normal += part
+        return normal
+    if type(queries) is Kron:
+        lists, exact = closest_products(precisions, [factor.rows for factor in queries.factors])
+        if exact:
+            result = np.ones((len(cells), len(cells)))
+            along = np.unravel_index(cells, [factor.columns for factor in queries.factors])
+            for factor, own, codes in zip(queries.factors, lists, along, strict=True):
+                used, place = np.unique(codes, return_inverse=True)
+                part = normal_among(factor, own, used)
+                if part is None:
+                    return None
+                result *= part[np.ix_(place, place)]
+            return result
+    if queries.rows * len(cells) > FEW_ENTRIES or queries.columns * len(cells) > FEW_ENTRIES:
+        return None
+    chosen = np.zeros((queries.columns, len(cells)), dtype=np.int64)
+    chosen[cells, np.arange(len(cells))] = 1
+    weighed = np.asarray(queries @ chosen, dtype=np.float64)
+    return np.asarray(weighed.T @ (weighed * precisions[:, None]))
+
+
+class AmongPossible(LeastSquares):
+    """Solver on some cells; solutions are 0 in the others. inner: over these cells alone, dense."""
+
+    def __init__(self, cells: Codes, inner: LeastSquares) -> None:
+        self.cells, self._inner = cells, inner
+
+    @property
+    def certain(self) -> bool:
+        return self._inner.certain
+
+    def solve(self, columns: Floats) -> tuple[Floats, Flags]:
+        """Solution of the inner solver, put in its place."""
+        solved = np.zeros_like(columns)
+        solved[self.cells], estimable = self._inner.solve(columns[self.cells])
+        return solved, estimable
+
+    def price(self, gram: Gram) -> float:
+        return self.price_among(gram.among(self.cells))
+
+    def price_among(self, wanted: Floats) -> float:
+        """Squared error on a workload's Gram matrix between possible cells."""
+        none = np.zeros((0, len(wanted)))
+        return self._inner.price(Gram(none, none, np.zeros(len(wanted)), wanted))
+
+
+class GivenZeros(LeastSquares):
+    """Kronecker product given structural zeros: one solver of all axes that these vary along, and one of each other.
+
+    solver: of the product without zeros. some: the axes that zeros vary along; possible: flags of their cells; linked:
+    solver of these cells.
+    """
+
+    def __init__(self, solver: KronSquares, some: list[int], possible: Flags, linked: LeastSquares) -> None:
+        self.sizes, self.some, self.possible, self.linked = solver.sizes, some, possible, linked
+        self.others = {axis: each for axis, each in enumerate(solver.factors) if axis not in some}
+        sizes = (possible.size, *(self.sizes[axis] for axis in self.others))
+        self._inner = KronSquares(sizes, [linked, *self.others.values()])
+
+    def solve(self, columns: Floats) -> tuple[Floats, Flags]:
+        """Solve along the linked axes, brought to the front, and along each other axis."""
+        front = [*self.some, *self.others]
+        sizes = [self.sizes[axis] for axis in front]
+        grid = columns.reshape(*self.sizes, -1).transpose(*front, len(front))
+        solved = self._inner.solve(grid.reshape(columns.shape))[0].reshape(*sizes, -1)
+        back = np.argsort(front).tolist()
+        return solved.transpose(*back, len(front)).reshape(columns.shape), all_known(columns)
+
+
+# -- choice of the solver
 
 
 def _chosen(queries: Queries, precisions: Floats, few: int = FEW_CELLS) -> LeastSquares:

@@ -9,25 +9,46 @@ at large epsilon the figures are slightly high.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from fractions import Fraction
+from functools import cached_property
+from math import prod, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.arrays import Flags, Floats
+from sfumato.arrays import Codes, Flags, Floats
 from sfumato.errors import QueryError
+from sfumato.frozen import dataclass
 from sfumato.least_squares.base import EachCell, LeastSquares
-from sfumato.least_squares.closed_forms import least_squares
+from sfumato.least_squares.closed_forms import AmongPossible, GivenZeros, given_zeros, least_squares
 from sfumato.least_squares.general import Iterative, of_few_cells
-from sfumato.least_squares.gram import MOST_WRITTEN, Gram, Product, gram_of, grams_of, has_short_gram, products
+from sfumato.least_squares.gram import (
+    MOST_WRITTEN,
+    Gram,
+    Product,
+    gram_among,
+    gram_of,
+    grams_of,
+    has_short_gram,
+    kind,
+    products,
+)
 from sfumato.least_squares.kron import KronSquares
-from sfumato.queries import Identity, Kron, Queries, Workload
-from sfumato.queries.strategy import Strategy
+from sfumato.measurement import Design, Gaussian
+from sfumato.queries import Identity, Kron, Queries, Stack, Workload
+from sfumato.queries.strategy import Combined, Strategy
+from sfumato.queries.workload import GOLDEN, places_among
+
+if TYPE_CHECKING:
+    from sfumato.least_squares.classes import Merged
 
 MOST_INVERTED = 2**11  # cells up to which a strategy without closed form is written out
 FEW_ROWS = 256  # of a block that are solved for one by one, rather than written out as a Gram matrix
 SAMPLED = 64  # rows of a block that stand for all where there are too many cells for that
+FEW_SAMPLED = 8  # the same where each takes long
 RESIDUAL = 1e-6  # relative, at which a solution by iteration is good enough for a plan
 MOST_ROUNDS = 650
+MOST_TOUCHED = 2**22  # rows of a block of which those that touch possible cells are found
 
 
 def expected_errors(strategy: Strategy, workload: Workload, pure: bool, possible: Flags | None = None) -> Floats:
@@ -78,15 +99,101 @@ def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
 
 
 def _mean_squares_given_zeros(strategy: Strategy, blocks: Sequence[Queries], possible: Flags) -> list[float]:
-    """Mean squared error of each block, trace(W_p (A_p^T P A_p)^-1 W_p^T) / rows, with the possible cells' columns."""
-    weighted, some = strategy.weighted, np.ix_(possible, possible)
-    if type(weighted) is Identity:
+    """Mean squared error of each block, trace(W_p (A_p^T P A_p)^-1 W_p^T) / rows, with the possible cells' columns.
+
+    In closed form, or of a sample of rows along the axes that zeros vary along, in closed form along the others.
+    """
+    weighted = Kron(*(axis.weighted for axis in strategy.axes)) if len(strategy.axes) > 1 else strategy.weighted
+    fit = given_zeros(weighted, np.ones(weighted.rows), possible)
+    if isinstance(fit, EachCell):
         return [float(block.column_squares()[possible].sum()) / block.rows for block in blocks]
-    try:
-        inverse = np.linalg.inv(weighted.gram().astype(np.float64)[some])
-    except np.linalg.LinAlgError:
-        return [np.inf] * len(blocks)
-    return [float((inverse * block.gram()[some]).sum()) / block.rows for block in blocks]
+    every = _Rows(strategy, fit, possible)
+    if not isinstance(fit, GivenZeros):
+        return [every.mean_square(block) for block in blocks]
+    linked = _Rows(Combined(tuple(strategy.axes[axis] for axis in fit.some)), fit.linked, fit.possible.reshape(-1))
+    known: dict[object, float] = {}
+    result = []
+    for block in blocks:
+        wanted = products(block, fit.sizes)
+        if wanted is None:
+            result.append(every.mean_square(block))
+            continue
+        total = 0.0
+        for term in wanted:
+            some = tuple(term.factors[axis] for axis in fit.some)
+            key = tuple(map(kind, some))
+            if key not in known:
+                known[key] = linked.mean_square(Kron(*some)) * prod(factor.rows for factor in some)
+            others = (each.price(gram_of(term.factors[axis])) for axis, each in fit.others.items())
+            total += term.weight * known[key] * prod(others)
+        result.append(total / block.rows)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Errors of queries by a strategy given zeros, where these are priced together or row by row.
+
+    fit: its solver. possible: flags of the cells that are no structural zeros, (cells,); None: all.
+    """
+
+    strategy: Strategy
+    fit: LeastSquares
+    possible: Flags | None = None
+
+    def mean_square(self, block: Queries) -> float:
+        """Mean squared error of a block: exact, or of a sample of its rows that touch possible cells."""
+        if isinstance(self.fit, AmongPossible):
+            wanted = gram_among(block, self.fit.cells)
+            if wanted is not None:
+                return self.fit.price_among(wanted) / block.rows
+        most, share = SAMPLED if block.columns <= MOST_TOUCHED // SAMPLED else FEW_SAMPLED, 1.0
+        if block.rows > MOST_TOUCHED:  # beside what the same rows err by without zeros, of which the mean is known
+            rows = np.unique(places_among(block.rows, most))
+            without = _Rows(self.strategy, least_squares(self.strategy.weighted, np.ones(self.strategy.queries.rows)))
+            share = _mean_squares(self.strategy, [block])[0] / float(
+                without._squares(without._written(block, rows)).mean()
+            )
+        else:
+            marks = np.arange(1, block.columns + 1) * GOLDEN % 1.0  # whose sums cancel in no row
+            touching = np.flatnonzero(block @ (marks if self.possible is None else marks * self.possible))
+            share = len(touching) / block.rows
+            rows = touching if len(touching) <= most else touching[places_among(len(touching), most)]
+        if not len(rows):
+            return 0.0
+        return share * float(self._squares(self._written(block, np.unique(rows))).mean())
+
+    def _written(self, block: Queries, rows: Codes) -> Floats:
+        """Some rows of a block, with 0 in structural zeros, (rows, cells)."""
+        written = block[rows].dense().astype(np.float64)
+        return written if self.possible is None else written * self.possible
+
+    def _squares(self, rows: Floats) -> Floats:
+        """Squared errors c^T (A_p^T P A_p)^-1 c of rows c, (rows,); the mean of rows that take long."""
+        result = np.zeros(len(rows))
+        left = []
+        for index, row in enumerate(rows):
+            weighed = None if self._merged is None else self._merged.of_cells(row)
+            if weighed is None:
+                left.append(index)
+            else:
+                result[index] = (weighed.weights[:, 0] ** 2 * weighed.counts) @ weighed.design.sizes
+        if left:
+            fit = self.fit.roughly(sqrt(RESIDUAL), MOST_ROUNDS) if isinstance(self.fit, Iterative) else self.fit
+            some = left if len(left) <= FEW_SAMPLED else np.array(left)[np.unique(places_among(len(left), FEW_SAMPLED))]
+            result[left] = fit.squares(np.ascontiguousarray(rows[some].T)).mean()
+        return result
+
+    @cached_property
+    def _merged(self) -> Merged | None:
+        """Reduction to few classes of cells; None unless queries are products over the axes."""
+        from sfumato.least_squares.classes import Merged
+
+        queries = self.strategy.queries
+        first = queries.blocks[0] if isinstance(queries, Stack) else queries
+        shape = tuple(factor.columns for factor in first.factors) if type(first) is Kron else (queries.columns,)
+        noises = tuple(Gaussian(Fraction(1, weight**2)) for weight in self.strategy.weights)
+        return Merged.of(Design(queries, noises, self.strategy.which), shape, self.possible)
 
 
 def _squares_in(block: Queries) -> float:

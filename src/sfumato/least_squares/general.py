@@ -24,7 +24,11 @@ FEW_ROWS = 256  # of a root, up to which numpy solves by it
 
 def of_few_cells(queries: Queries, precisions: Floats) -> LeastSquares:
     """Dense solver of A^T P A: Cholesky where it is regular, eigenvectors where not."""
-    normal = NormalEquations(queries, precisions).written()
+    return of_normal(NormalEquations(queries, precisions).written())
+
+
+def of_normal(normal: Floats) -> LeastSquares:
+    """Dense solver of a normal matrix, which is overwritten."""
     diagonal = np.sqrt(np.diagonal(normal))
     scale = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     normal *= scale[:, None] * scale
@@ -130,7 +134,11 @@ Guess = Callable[[Floats], Floats]
 
 
 class Iterative(LeastSquares):
-    """(A^T P A)^-1 by preconditioned conjugate residuals; guess: preconditioner, by default the inverse diagonal."""
+    """(A^T P A)^-1 by preconditioned conjugate residuals; guess: preconditioner, by default the inverse diagonal.
+
+    possible: flags of the cells that are no structural zeros, (cells,). Then A has the columns of these alone, and
+    solutions are 0 in the others.
+    """
 
     certain = closed = False
 
@@ -142,8 +150,9 @@ class Iterative(LeastSquares):
         *,
         tolerance: float = TOLERANCE,
         rounds: int = ROUNDS,
+        possible: Flags | None = None,
     ) -> None:
-        self._normal, self._tolerance, self._most = NormalEquations(queries, precisions), tolerance, rounds
+        self._normal, self._tolerance, self._most = NormalEquations(queries, precisions, possible), tolerance, rounds
         if guess is None:
             diagonal = self._normal.diagonal()
             inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
@@ -152,10 +161,22 @@ class Iterative(LeastSquares):
 
     def roughly(self, tolerance: float, rounds: int) -> Iterative:
         """Copy of the solver with another tolerance and limit on rounds."""
-        return Iterative(self._normal.queries, self._normal.precisions, self._guess, tolerance=tolerance, rounds=rounds)
+        return self._with(tolerance=tolerance, rounds=rounds)
+
+    def given_zeros(self, possible: Flags) -> Iterative:
+        """Solver on possible cells alone, with the same preconditioner."""
+        return self._with(tolerance=self._tolerance, rounds=self._most, possible=possible)
+
+    def _with(self, *, tolerance: float, rounds: int, possible: Flags | None = None) -> Iterative:
+        """Copy of the solver with other limits."""
+        normal, kept = self._normal, self._normal.possible if possible is None else possible
+        return Iterative(
+            normal.queries, normal.precisions, self._guess, tolerance=tolerance, rounds=rounds, possible=kept
+        )
 
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Solve columns in chunks; a column that has converged is left alone."""
+        columns = self._normal.among_possible(columns)
         solved = np.zeros_like(columns)
         step = max(1, AT_ONCE // len(columns))
         for start in range(0, columns.shape[1], step):
@@ -165,13 +186,15 @@ class Iterative(LeastSquares):
 
     def squares(self, columns: Floats) -> Floats:
         """c^T (A^T P A)^-1 c of estimable columns, with an error quadratic in the residual."""
+        columns = self._normal.among_possible(columns)
         solved = self.solve(columns)[0]
         return np.asarray(_dots(solved, 2.0 * columns - self._normal @ solved))
 
     def _rounds(self, columns: Floats) -> Floats:
         """Conjugate residuals for columns (cells, k)."""
         solved, active = np.zeros_like(columns), np.arange(columns.shape[1])
-        residual = self._guess(columns)  # as the preconditioner sees it, here and below
+        among = self._normal.among_possible
+        residual = among(self._guess(columns))  # as the preconditioner sees it, here and below
         plain, moved = columns.copy(), self._normal @ residual
         direction, along = residual, moved
         first = _dots(residual, plain)
@@ -186,7 +209,7 @@ class Iterative(LeastSquares):
                 direction, along = direction[:, going], along[:, going]
                 if not len(active):
                     break
-            guessed = self._guess(along)
+            guessed = among(self._guess(along))
             length = sight / _dots(along, guessed)
             solved[:, active] += length * direction
             residual = residual - length * guessed

@@ -69,6 +69,14 @@ class Gram:
         short = Gram(self.earlier, self.later, self.single).times(np.eye(self.n))
         return short if self.full is None else short + self.full
 
+    def among(self, cells: Codes) -> Floats:
+        """V between some cells, which may be listed several times, (some, some)."""
+        low, high = np.minimum.outer(cells, cells), np.maximum.outer(cells, cells)
+        result = np.where(low == high, self.single[cells], 0.0)
+        for earlier, later in zip(self.earlier, self.later, strict=True):
+            result += earlier[low] * later[high]
+        return result if self.full is None else result + self.full[np.ix_(cells, cells)]
+
     @cached_property
     def grand(self) -> float:
         """Sum of all entries, 1^T V 1."""
@@ -193,6 +201,30 @@ def gram_of(queries: Queries) -> Gram:
     if type(queries) in (Identity, Cells):
         return Gram(none, none, queries.column_squares().astype(np.float64))
     return Gram(none, none, np.zeros(n), queries.gram().astype(np.float64))
+
+
+def gram_among(queries: Queries, cells: Codes) -> Floats | None:
+    """Gram matrix of queries between some cells, (some, some); None where it has no short form and there are many.
+
+    >>> gram_among(Kron(Total(2), AllRanges(3)), np.array([0, 4])).tolist()
+    [[3.0, 2.0], [2.0, 4.0]]
+    """
+    if isinstance(queries, Stack):
+        parts = [gram_among(block, cells) for block in queries.blocks]
+        known = [part for part in parts if part is not None]
+        return np.asarray(sum(known)) if len(known) == len(parts) else None
+    if type(queries) is Kron:
+        result = np.ones((len(cells), len(cells)))
+        along = np.unravel_index(cells, [factor.columns for factor in queries.factors])
+        for factor, codes in zip(queries.factors, along, strict=True):
+            part = gram_among(factor, codes)
+            if part is None:
+                return None
+            result *= part
+        return result
+    if not has_short_gram(queries) and queries.columns > MOST_WRITTEN:
+        return None
+    return gram_of(queries).among(cells)
 
 
 def has_short_gram(queries: Queries) -> bool:

@@ -50,6 +50,11 @@ class KronSquares(LeastSquares):
         self._prices: dict[tuple[int, int], tuple[Gram, float]] = {}  # workloads ask the same of an axis many times
 
     @property
+    def factors(self) -> Sequence[LeastSquares]:
+        """Inverses along the axes."""
+        return self._factors
+
+    @property
     def certain(self) -> bool:
         return all(factor.certain for factor in self._factors)
 

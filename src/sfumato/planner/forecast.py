@@ -24,6 +24,7 @@ from sfumato.errors import SfumatoError
 from sfumato.frozen import dataclass
 from sfumato.kernel.budget import Budget, Cost
 from sfumato.kernel.charge import noise_for
+from sfumato.least_squares.expected_error import MOST_INVERTED
 from sfumato.models.base.mechanism import Mechanism
 from sfumato.planner.marginal_errors import expected_blocks, table
 from sfumato.queries import Workload, default_workload
@@ -160,8 +161,9 @@ def takes_long(mechanism: Mechanism, question: Question) -> str | None:
     """Reason why a mechanism is priced only when asked for by name; None if it is quick."""
     domain, queries = question.schema.domain, question.workload.queries.rows
     cells, kinds, name = domain.size, len(question.workload.blocks), mechanism.name
+    linked = question.schema.structure is not None and cells > MOST_INVERTED  # priced by iteration, row by row
     if mechanism.forecast.optimised and (
-        max(domain.shape) > MOST_OPTIMISED or cells > MOST_COMBINED or kinds > MOST_KINDS
+        max(domain.shape) > MOST_OPTIMISED or cells > MOST_COMBINED or kinds > MOST_KINDS or linked
     ):
         return f"takes long to optimise for {cells:,} cells and {kinds} kinds of query; plan it with --mechanism {name}"
     if mechanism.answers == "its workload":

@@ -292,8 +292,8 @@ class Schema(Declared):
 
     @property
     def possible_cells(self) -> int:
-        """Number of cells that rows can be in, where all are laid out."""
-        return self.domain.size if self.structure is None else int(self.structure.whole.sum())
+        """Number of cells that rows can be in; of all cells, where rules are about too many to count."""
+        return self.domain.size if self.structure is None else self.structure.cells
 
     @cached_property
     def known(self) -> tuple[Fact, ...]:

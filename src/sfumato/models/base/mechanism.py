@@ -20,6 +20,7 @@ import numpy as np
 
 from sfumato.arrays import MOST_DENSE
 from sfumato.domain import LARGEST_NUMBER
+from sfumato.domain.structural import MOST_CELLS as LARGEST_TABLE
 from sfumato.errors import MechanismError
 from sfumato.frozen import dataclass
 
@@ -393,7 +394,8 @@ class Mechanism:
     def respects(self, schema: Schema) -> bool:
         """Whether what it publishes can have 0 in every cell that a schema calls impossible."""
         fits = schema.domain.size <= (self.holds.most_with_zeros or schema.domain.size)
-        return fits and self.holds.zeros and self.answers == "everything" and not self.is_sparse(schema)
+        counted = schema.structure is None or schema.structure.countable or not self.is_sparse(schema)
+        return fits and counted and self.holds.zeros
 
     def agrees(self, schema: Schema) -> bool:
         """Whether its estimates can agree with a schema's public counts; margins can with those of one attribute."""
@@ -405,9 +407,10 @@ class Mechanism:
         """Reason why it does not fit a schema and a workload, with an alternative; or None."""
         cells = schema.domain.size
         if schema.structure is not None and not self.respects(schema):
-            most = self.holds.most_with_zeros
+            most, sparse = self.holds.most_with_zeros, self.holds.zeros and self.is_sparse(schema)
             beyond = "" if most is None else f" in more than {most:,} cells"
-            others = "use sfumato, cells or margins, or drop them"
+            beyond = f" about attributes of more than {LARGEST_TABLE:,} cells together" if sparse else beyond
+            others = "use margins, or drop some" if sparse else "use sfumato, cells or margins, or drop them"
             return f"{self.name} cannot respect `impossible` and `follows`{beyond}; {others}"
         if schema.weight is not None and (self.special or self.is_sparse(schema)):
             return (

@@ -338,12 +338,13 @@ def of_ranges(finished: Finished, share: Budget) -> tuple[list[Found], list[Meas
         cells = Blocks.at_most(finished.domain.along(names), RANGES).uneven(RANGES).partition
         every = Partition(finished.domain, cells.labels[Partition.by(finished.domain, names).labels])
         answers, targets = _answers(finished.fit, every)
+        held = finished.held(every)
         guesses.append((names, targets, cells.labels))
-        expected.append(every.size * finished.expected(every, answers, targets, np.arange(every.size)))
-        ranges += every.size
+        expected.append(len(held) * finished.expected(every, answers, targets, held))
+        ranges += len(held)
     together = np.zeros(len(guesses), dtype=np.int64)
     measured = finished.curator.measure_margin_misfits(guesses, share, together)
-    size = log2(finished.domain.size * len(guesses) / ranges)
+    size = log2(finished.cells * len(guesses) / ranges)
     return [_found(TWO_RANGES, size, measured, [np.sum(expected, axis=0)], ranges)], [measured]
 
 

@@ -173,5 +173,5 @@ SPARSE_CELLS = Mechanism(
     paper="Cormode et al. 2012",
     page="cells",
     run=sparse_cells,
-    holds=Holds(most_cells=None, sparse=True),
+    holds=Holds(most_cells=None, sparse=True, zeros=True),
 )

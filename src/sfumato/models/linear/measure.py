@@ -50,7 +50,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.answers.constrained_fit import MOST_CONDITIONED
 from sfumato.arrays import Codes, Floats
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -64,6 +63,7 @@ from sfumato.plain_text import as_rows
 from sfumato.queries import Queries, Scaled, Workload, default_workload
 from sfumato.queries.arrays import MOST_LISTED
 from sfumato.queries.strategy import Strategy
+from sfumato.queries.workload import GOLDEN
 from sfumato.schema import Schema
 
 MOST_QUERIES = 2**20
@@ -71,8 +71,23 @@ FAR = 3.0  # times the error of the best make it worth a warning
 
 
 def laplace_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
-    """Strategy of the workload's own queries."""
-    return Strategy(workload.queries)
+    """Strategy of the workload's own queries that touch a possible cell; the others are known to be 0."""
+    return Strategy(_of_possible(schema, workload).queries)
+
+
+def _of_possible(schema: Schema, workload: Workload) -> Workload:
+    """Workload without the queries about structural zeros alone, which need no budget."""
+    if schema.possible is None:
+        return workload
+    names, blocks, weights = list[str](), list[Queries](), list[float]()
+    marks = np.arange(1, workload.columns + 1) * GOLDEN % 1.0 * schema.possible  # whose sums cancel in no query
+    for name, block, weight in zip(workload.names, workload.blocks, workload.weights, strict=True):
+        touching = np.flatnonzero(block @ marks)
+        if len(touching):
+            names.append(name)
+            blocks.append(block if len(touching) == block.rows else block[touching])
+            weights.append(weight)
+    return Workload(tuple(names), tuple(blocks), tuple(weights)) if blocks else workload
 
 
 laplace = linear(laplace_strategy)
@@ -109,6 +124,7 @@ LAPLACE = Mechanism(
     paper="Dwork et al. 2006",
     run=laplace,
     refuses=laplace_refuses,
+    holds=Holds(zeros=True),
     answers="its workload",
     forecast=Forecast(strategy=laplace_strategy, remark=_remark),
 )
@@ -126,8 +142,9 @@ def _linear(
 ) -> Mechanism:
     """Mechanism that measures a strategy and fits it by least squares. foretold: further fields of `Forecast`."""
     forecast = Forecast(strategy=strategy, **foretold)  # type: ignore[arg-type]
-    holds = Holds(zeros=True, most_with_zeros=MOST_CONDITIONED)
-    return Mechanism(name, summary, linear(strategy), paper=paper, gaussian=True, holds=holds, forecast=forecast)
+    return Mechanism(
+        name, summary, linear(strategy), paper=paper, gaussian=True, holds=Holds(zeros=True), forecast=forecast
+    )
 
 
 HIERARCHICAL = _linear(
@@ -284,7 +301,7 @@ HOT = 2.0  # times as many queries as touch the typical cell make a cell hot
 
 def division_strategy(schema: Schema, workload: Workload, pure: bool) -> Strategy:
     """Strategy of the workload's own queries, in parts of different precision."""
-    return divide(workload)
+    return divide(_of_possible(schema, workload))
 
 
 division = linear(division_strategy)
@@ -327,6 +344,7 @@ DIVISION = Mechanism(
     paper="Li et al. (WD)",
     run=division,
     refuses=laplace_refuses,
+    holds=Holds(zeros=True),
     answers="its workload",
     forecast=Forecast(strategy=division_strategy, work=per_cell(1024), remark=_division_remark),
 )

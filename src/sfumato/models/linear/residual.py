@@ -2,7 +2,8 @@
 
 Xiao, He, Zhang, Kifer, "An optimal and scalable matrix mechanism for noisy marginals under convex loss functions",
 NeurIPS 2023. The residual of a table is its component orthogonal to its margins (analysis of variance); a marginal is
-the sum of the residuals of all of its subsets. Each residual is the precision-weighted mean of its estimates.
+the sum of the residuals of all of its subsets. Each residual is the precision-weighted mean of its estimates. Those of
+public counts have no error. Impossible cells are conditions of the fit (models/margins/noise.py, `Linked`).
 
 The paper gives each contrast a noise of its own size. Here rows are multiplied by integers instead, so that equal noise
 on all of them is equivalent, and the budget is used exactly. A row of the private table lies in one cell of every
@@ -12,6 +13,8 @@ table, so the costs of tables add up (docs/privacy.md, section 9).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from math import prod, sqrt
@@ -32,8 +35,8 @@ from sfumato.models.linear.strategies.residual_basis import (
     wanted_margins,
 )
 from sfumato.models.margins.content import Margins
-from sfumato.models.margins.joining import NO_NOISE, Observed, parts
-from sfumato.models.margins.table import Places, Table
+from sfumato.models.margins.joining import NO_NOISE, Observed, join_unbiased, parts
+from sfumato.models.margins.table import JoinedErrors, Places, Table, subsets
 from sfumato.models.margins.views import COUNT
 from sfumato.queries import Queries, Scaled, Workload
 from sfumato.schema import Schema
@@ -69,7 +72,29 @@ def residual(curator: Curator, schema: Schema, budget: Budget, workload: Workloa
                 how.append((query.few, query.length))
                 observed[answers.of].append(_observed(places, query, marginal.domain.shape, answers))
         residuals |= {statistic: parts(seen_of_it) for statistic, seen_of_it in observed.items()}
+    residuals["count"] |= _known(schema, residuals["count"])
     return Margins(schema, residuals, measured=tuple(measured), unbiased=True, asked=tuple(how))
+
+
+def _known(schema: Schema, noisy: Mapping[Places, Table]) -> dict[Places, Table]:
+    """Residuals of public counts, which have no error; of those alone that the noisy residuals do not contradict.
+
+    Residuals of different tables are independent, so no other one changes by generalised least squares.
+    """
+    known: dict[Places, Table] = {}
+    for fact in schema.known:
+        shape = [schema.domain.shape[place] for place in fact.places]
+        within = {part: noisy.get(tuple(fact.places[axis] for axis in part)) for part in subsets(range(len(shape)))}
+        told = {part: table for part, table in within.items() if table is not None}
+        if len(told) == len(within):
+            bases = tuple(np.full(size, 1.0 / size) for size in shape)
+            errors = JoinedErrors(bases, {part: table.noise for part, table in told.items()})
+            estimate = join_unbiased(bases, {part: table.estimate for part, table in told.items()})
+            if fact.contradicts(estimate.reshape(-1), errors.of_cells().reshape(-1)):
+                continue
+        exactly = Observed(fact.places, fact.counts.reshape(shape), NO_NOISE)
+        known |= {part: replace(each, noise=np.zeros(each.noise.shape)) for part, each in parts([exactly]).items()}
+    return known
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,5 +176,5 @@ MECHANISM = Mechanism(
     run=residual,
     gaussian=True,
     refuses=_refuses,
-    holds=Holds(by_margins=True),
+    holds=Holds(by_margins=True, zeros=True),
 )

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import MOST_MEASURED, Codes, Flags, Floats
+from sfumato.arrays import MOST_DENSE, MOST_MEASURED, Codes, Flags, Floats
 from sfumato.domain import Axis, Domain
 from sfumato.frozen import dataclass
 from sfumato.least_squares.classes import ranked, words
@@ -357,6 +357,6 @@ MECHANISM = Mechanism(
     paper="Abowd et al. 2022",
     run=linear(spine_strategy),
     gaussian=True,
-    holds=Holds(most_cells=MOST_MEASURED),
+    holds=Holds(most_cells=MOST_MEASURED, zeros=True, most_with_zeros=MOST_DENSE),
     forecast=Forecast(strategy=spine_strategy, for_auto=False),
 )

@@ -49,7 +49,16 @@ from sfumato.models.linear.strategies.residual_basis import FEW_VALUES, levelled
 from sfumato.models.linear.strategies.residual_basis import tables as tables_by_contrasts
 from sfumato.models.margins.guaranteed import FromTables, PossibleSource
 from sfumato.models.margins.joining import CLOSE, NO_NOISE, NONE, Observed, join_counts, join_sums, join_unbiased, parts
-from sfumato.models.margins.noise import JoinedNoise, Marginals, Methods, PossibleNoise, longest_reach, longest_tail
+from sfumato.models.margins.noise import (
+    JoinedNoise,
+    Linked,
+    LinkedNoise,
+    Marginals,
+    Methods,
+    PossibleNoise,
+    longest_reach,
+    longest_tail,
+)
 from sfumato.models.margins.rows import MOST_CONDITIONS, RowsOfMargins, Source, rows_given
 from sfumato.models.margins.scales import FINEST, LEVELS, Scaled, Spreads, in_parts
 from sfumato.models.margins.table import CONTRAST, MISFIT, Narrowed, Places, Table, spread_out, subsets, sum_kinds
@@ -98,8 +107,13 @@ class Margins(Marginals):
         domain, by_place = self.domain, self._classes(kinds)
         axes = tuple(by_place)
         self._check_size(by_place)
-        structure = None if self.unbiased else self.schema.structure
-        narrowed = None if structure is None else Narrowed.of(structure, by_place)
+        structure = self.schema.structure
+        linked = self._linked if self._linked is not None and self._linked.fits(by_place) else None
+        if linked is not None or self._cuts(axes):
+            named = linked.places if linked is not None else axes
+            by_place = by_place | self.every(tuple(axis for axis in axes if axis in named))
+            kinds = dict(kinds) | {self.domain.names[axis]: kind for axis, kind in by_place.items()}
+        narrowed = None if structure is None or linked is not None else Narrowed.of(structure, by_place)
         inner = by_place if narrowed is None else dict(narrowed.kinds)
         within = self.joined(inner)
         joined = within if narrowed is None else {of: narrowed.expand(joint) for of, joint in within.items()}
@@ -119,10 +133,25 @@ class Margins(Marginals):
         joint = JoinedNoise(names, told_apart, size, errors, recurs, self.lags)
         noises: NoiseSource = joint
         possible = None if structure is None else structure.by_class(inner)
-        if narrowed is not None or possible is not None:
+        if linked is not None:
+            noises = LinkedNoise(linked, by_place)
+        elif narrowed is not None or possible is not None:
             flags = None if possible is None else possible.reshape(-1)
-            noises = PossibleNoise(joint, {axis: domain.names[axis] for axis in axes}, by_place, flags, narrowed)
+            names_of = {axis: domain.names[axis] for axis in axes}
+            noises = PossibleNoise(joint, names_of, by_place, flags, narrowed, cut=self.unbiased)
         return View(self.schema, Gathered(codes, values, merged), noises, estimated=not self.unbiased)
+
+    @cached_property
+    def _linked(self) -> Linked | None:
+        """Least squares of unbiased tables given structural zeros; None for others, and where it would take long."""
+        return Linked.of(self.schema, self.tables) if self.unbiased else None
+
+    def _cuts(self, places: Places) -> bool:
+        """Whether single impossible cells are left out of an unbiased table, so that all are told apart."""
+        structure = self.schema.structure
+        if not self.unbiased or structure is None or prod(self.domain.shape[axis] for axis in places) > FINE:
+            return False
+        return structure.possible(structure.essential(places)) is not None
 
     def with_errors(self, tables: Mapping[str, Mapping[Places, Table]], spreads: Mapping[str, Spreads]) -> Margins:
         """The same estimates with other errors; blocks and their sizes follow from estimates alone."""
@@ -137,9 +166,9 @@ class Margins(Marginals):
     def exact_at(self, confidence: float) -> float | None:
         """Nominal confidence of a normal interval that covers `confidence` for sums of a few non-normal noises.
 
-        For unbiased tables, whose error is noise alone; None for others.
+        For unbiased tables, whose error is noise alone; None for others, and where public counts may be wrong.
         """
-        if not self.unbiased:
+        if not self.unbiased or self.schema.known:
             return None
         reach = longest_reach(frozenset(one.noise for _, one in self.measured), confidence)
         return max(confidence, 2.0 * NormalDist().cdf(reach) - 1.0)
@@ -170,13 +199,15 @@ class Margins(Marginals):
         join single values and then aggregate, where there are not too many.
         """
         places = tuple(kinds)
-        if self.unbiased:
-            return {of: self._added_up(of, kinds) for of in self.tables}
         structure = self.schema.structure
+        if self._linked is not None and self._linked.fits(kinds):
+            return {of: self._linked.table(of, kinds) for of in self.tables}
         narrowed = None if structure is None else Narrowed.of(structure, kinds)
         if narrowed is not None:
             within = self.joined(narrowed.kinds, close, fine=fine)
             return {of: narrowed.expand(joint) for of, joint in within.items()}
+        if self.unbiased:
+            return {of: self._added_up(of, kinds) for of in self.tables}
         if not fine or prod(self.domain.shape[axis] for axis in places) > FINE:
             return self._join_all(kinds, close, {}, None if structure is None else structure.by_class(kinds))
         joined = self._of_single_values(places, close)
@@ -222,10 +253,15 @@ class Margins(Marginals):
         return tables
 
     def _added_up(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
-        """Unbiased joined table: the sum of ANOVA components, by classes of values."""
+        """Unbiased joined table: the sum of ANOVA components, by classes of values; 0 in impossible cells."""
+        places, structure = tuple(kinds), self.schema.structure
+        if self._cuts(places) and any(len(np.unique(kind)) < len(kind) for kind in kinds.values()):
+            return sum_kinds(self._added_up(of, self.every(places)), [kinds[axis] for axis in places])
         tables = self._known(of, tuple(kinds), kinds)
         bases = [self._base(axis, kind) for axis, kind in kinds.items()]
-        return join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
+        joined = join_unbiased(bases, {places: table.estimate for places, table in tables.items()})
+        possible = None if structure is None else structure.by_class(kinds)
+        return joined if possible is None else joined * possible
 
     def _join(
         self,
@@ -285,9 +321,9 @@ class Margins(Marginals):
         sums = {}
         for of, tables in ((of, self.tables[of]) for of in summed(self.schema)):
             few = [places for places in tables if 0 < len(places) <= 2 or (places and not self.unbiased)]
-            whole = {places: self._added_up(of, self.every(places)) for places in few} if self.unbiased else {}
+            whole = {places: self.joined(self.every(places))[of] for places in few} if self.unbiased else {}
             sums[of] = {places: whole.get(places, tables[places].estimate) for places in few}
-        total = float(self.tables["count"][()].estimate)
+        total = float(self.joined({})["count"] if self.unbiased else self.tables["count"][()].estimate)
         return RowsOfMargins(self.schema, total, self._along, larger, sums, self._rows_given)
 
     def _rows_given(self, where: Predicate) -> RowModel:
@@ -312,13 +348,11 @@ class Margins(Marginals):
     def _along(self, places: Places) -> Floats:
         """Joined counts of single values along some axes."""
         every = self.every(places)
+        if self.schema.structure is not None:
+            return self.joined(every)["count"]
         if self.unbiased:
             return self._added_up("count", every)
-        return (
-            self.joined(every)["count"]
-            if self.schema.structure is not None
-            else self._join(self._known("count", places, every), len(places))
-        )
+        return self._join(self._known("count", places, every), len(places))
 
     def every(self, places: Places) -> dict[int, Codes]:
         """Classes that distinguish every value of some axes."""
@@ -337,12 +371,15 @@ class Margins(Marginals):
             if self.unbiased
             else "margins carry noise and were drawn towards what smaller ones say of them; answers about more "
             "attributes than were measured together join margins, and how far that is off was measured with noise",
-            () if self.unbiased or not self.schema.known else tuple(facts_in_words(self.schema, self._contradicted)),
+            tuple(facts_in_words(self.schema, self._contradicted)) if self.schema.known else (),
         )
 
     @property
     def _contradicted(self) -> list[Fact]:
         """Public counts that the tables do not follow, as noisy ones contradict them."""
+        if self.unbiased:
+            along = ((fact, self._added_up("count", self.every(fact.places))) for fact in self.schema.known)
+            return [fact for fact, each in along if np.abs(each.reshape(-1) - fact.counts).max() > 0.5]
         tables = self.tables["count"]
         along = ((fact, tables[fact.places].estimate) for fact in self.schema.known)
         return [fact for fact, estimate in along if not np.array_equal(estimate.reshape(-1), fact.counts)]
@@ -351,11 +388,6 @@ class Margins(Marginals):
         """Unbiased version: ANOVA components of the noisy tables themselves."""
         if self.unbiased:
             return self
-        if self.schema.structure is not None:
-            raise QueryError(
-                "noisy counts of what the schema calls impossible are no answer, and without them none is unbiased; "
-                "ask without unbiased"
-            )
         tables, measured = measured_components(self.domain.shape, list(self.tables), self.measured, self.asked)
         return MeasuredMargins(self.schema, tables, measured=measured, unbiased=True)
 
@@ -421,7 +453,10 @@ class MeasuredMargins(Margins):
     def view_by_sets(self, kinds: Kinds, sets: Iterable[frozenset[str]]) -> View:
         """View in which sums over functions of each set of attributes are unbiased; what else it shows is not."""
         for names in sets:
-            self._refuse_unmeasured({name for name in names if kinds[name].max(initial=0) > 0})
+            places = sorted(self.domain.place(name) for name in names if kinds[name].max(initial=0) > 0)
+            structure = self.schema.structure
+            asked = places if structure is None else structure.essential(places)
+            self._refuse_unmeasured({self.domain.names[place] for place in asked})
         return super().view(kinds)
 
     def _refuse_unmeasured(self, query: set[str]) -> None:

@@ -27,10 +27,15 @@ import numpy as np
 
 from sfumato.answers.evaluate import NoiseSource, Sum, Terms, distinct_ends
 from sfumato.answers.fieller import NormalErrors
+from sfumato.answers.fit import PARTS
 from sfumato.answers.noise_sum import half_width
 from sfumato.answers.question import ByStatistic, Gathered, Groups, Weights
 from sfumato.arrays import Codes, Flags, Floats
+from sfumato.domain.structural import MOST_CELLS
 from sfumato.frozen import dataclass
+from sfumato.least_squares.base import LeastSquares
+from sfumato.least_squares.closed_forms import FEW_CELLS
+from sfumato.least_squares.general import of_normal
 from sfumato.measurement import Gaussian, Laplace, Measurement, Noise
 from sfumato.models.margins.guaranteed import WIDE
 from sfumato.models.margins.joining import level_of
@@ -552,7 +557,7 @@ def _reach_of_few(noise: Noise, many: int, confidence: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PossibleNoise(NoiseSource):
-    """Errors of a joined table with structural zeros.
+    """Errors of a joined table with structural zeros. cut: whether its impossible cells were only left out.
 
     inner: errors of the table, or of the narrowed one. names, kinds: axes of the question and classes of their values.
     possible: flags of the possible cells of inner's table, flat; None where all are.
@@ -563,12 +568,13 @@ class PossibleNoise(NoiseSource):
     kinds: Mapping[int, Codes]
     possible: Flags | None
     narrowed: Narrowed | None
+    cut: bool = False
 
     def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
         """Error terms of each group, of weights as asked or without impossible cells: those with the less variance."""
         result: list[Terms] = [()] * len(groups.present)
         for chosen, inside, some in self._by_key(groups):
-            listed = [self._sides(sides, inside)]
+            listed = [] if self.cut and self.possible is not None else [self._sides(sides, inside)]
             if self.possible is not None:
                 listed.append(self._sides(sides, self.possible if inside is None else self.possible & inside))
             found = [self.inner.terms(each, cells, some) for each in listed]
@@ -637,6 +643,158 @@ class PossibleNoise(NoiseSource):
                 present = present * size[place] + codes[place][chosen]
             result.append((chosen, inside.reshape(-1), Groups(tuple(self.names[p] for p in left), shape, present)))
         return result
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """Generalised least squares of unbiased tables given structural zeros.
+
+    L: attributes that rules name, with possible cells l; C: a set of other attributes. The zeros tie residuals of
+    tables T + C, T within L, to each other, and not to those of another C. With variances v and P_T centring along T,
+
+        N_C = sum over T of P_T x 11^T / v_(T+C),    x_C = N_C^-1 (sum over T of residual_(T+C) / v_(T+C)),
+
+    between possible cells l, for each contrast of C alike.
+
+    shape: of the domain. places: L. cells: possible cells, (axes of L, cells). tables: residuals by statistic.
+    """
+
+    shape: tuple[int, ...]
+    places: Places
+    cells: Codes
+    tables: Mapping[str, Mapping[Places, Table]]
+    _kept: dict[tuple[str, Places], tuple[LeastSquares, Floats]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, schema: Schema, tables: Mapping[str, Mapping[Places, Table]]) -> Linked | None:
+        """Least squares of some tables; None without rules, and where they link too many cells."""
+        structure, shape = schema.structure, schema.domain.shape
+        if structure is None or not structure.countable:
+            return None
+        places = tuple(sorted(structure.axes))
+        flags = structure.possible(places)
+        if flags is None or np.count_nonzero(flags) > FEW_CELLS:
+            return None
+        return cls(shape, places, np.stack(np.nonzero(flags)), tables)
+
+    def fits(self, kinds: Mapping[int, Codes]) -> bool:
+        """Whether a question is not about too many cells."""
+        others = prod(int(kind.max()) + 1 for place, kind in kinds.items() if place not in self.places)
+        return bool(others * self.cells.shape[1] <= MOST_CELLS)
+
+    def fitted(self, of: str, beside: Places) -> tuple[LeastSquares, Floats]:
+        """Solver N_C, and sum of residuals times precision, (cells, *values of C), of a set C of other attributes."""
+        if (of, beside) not in self._kept:
+            many = self.cells.shape[1]
+            normal, weighed = np.zeros((many, many)), np.zeros((many, *(self.shape[place] for place in beside)))
+            for part in subsets(tuple(range(len(self.places)))):
+                own = [self.places[axis] for axis in part]
+                table = self.tables[of].get(tuple(sorted((*own, *beside))))
+                if table is None:
+                    continue
+                precision = 1.0 / max(float(table.noise.flat[0]), (0.5 / PARTS) ** 2)  # as rounding leaves
+                product = np.full((many, many), precision)
+                for axis in part:
+                    codes = self.cells[axis]
+                    product *= (codes[:, None] == codes) - 1.0 / self.shape[self.places[axis]]
+                normal += product
+                front = np.moveaxis(table.estimate, [table.places.index(place) for place in own], range(len(own)))
+                weighed += precision * front[tuple(self.cells[axis] for axis in part)]
+            self._kept[of, beside] = of_normal(normal), weighed
+        return self._kept[of, beside]
+
+    def table(self, of: str, kinds: Mapping[int, Codes]) -> Floats:
+        """Estimated table of a statistic along some axes, by classes of values; not estimable parts count as 0."""
+        others = tuple(place for place in kinds if place not in self.places)
+        bases = [np.bincount(kinds[place]) / len(kinds[place]) for place in others]
+        cells = np.zeros((self.cells.shape[1], *map(len, bases)))
+        for part in subsets(tuple(range(len(others)))):
+            solver, weighed = self.fitted(of, tuple(others[axis] for axis in part))
+            summed = sum_kinds(np.moveaxis(weighed, 0, -1), [kinds[others[axis]] for axis in part])
+            solved = solver.solve(np.moveaxis(summed, -1, 0).reshape(len(cells), -1))[0]
+            spread = solved.reshape(
+                len(cells), *(len(bases[axis]) if axis in part else 1 for axis in range(len(others)))
+            )
+            for axis, base in enumerate(bases):
+                if axis not in part:
+                    spread = spread * base.reshape([-1 if each == axis + 1 else 1 for each in range(spread.ndim)])
+            cells += spread
+        result = np.zeros([int(kind.max()) + 1 for kind in kinds.values()])
+        np.add.at(result.reshape(-1), self.index(kinds), cells.reshape(len(cells), -1))
+        return result
+
+    def index(self, kinds: Mapping[int, Codes]) -> Codes:
+        """Cell of a table along some axes of each possible cell l and class of other axes, (cells, classes)."""
+        sizes = {place: int(kind.max()) + 1 for place, kind in kinds.items()}
+        others = [place for place in kinds if place not in self.places]
+        along = dict(zip(others, np.indices([sizes[place] for place in others]), strict=True))
+        index = np.zeros((self.cells.shape[1], prod(sizes[place] for place in others)), dtype=np.int64)
+        for place, kind in kinds.items():
+            own = (
+                kind[self.cells[self.places.index(place)]][:, None]
+                if place in self.places
+                else along[place].reshape(-1)
+            )
+            index = index * sizes[place] + own
+        return index
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedNoise(NoiseSource):
+    """Errors of sums by a `Linked` fit. kinds: class of every value of the axes of a question."""
+
+    fit: Linked
+    kinds: Mapping[int, Codes]
+
+    def terms(self, sides: Sequence[Sum], cells: Gathered, groups: Groups) -> Sequence[Terms]:
+        """Normal errors of the sums of every group; unknown where the tables do not determine them."""
+        columns, answer = distinct_ends(sides)
+        index, many = self.fit.index(self.kinds), len(columns)
+        group = groups.of_cells(cells)[index]
+        noise, unknown = np.zeros((len(groups.present), many, many)), np.zeros(len(groups.present), dtype=bool)
+        step = max(1, MOST_CELLS // (index.size * many))
+        for of in self.fit.tables:
+            split, whole = (
+                np.stack([_of_side(getattr(side, kind), of, end, cells.size) for side, end in columns], axis=1)[index]
+                for kind in ("split", "whole")
+            )
+            for start in range(0, len(groups.present) if split.any() or whole.any() else 0, step):
+                here = slice(start, start + step)
+                inside = group[:, :, None] == groups.present[here]
+                weights = split[:, :, None, :] * inside[..., None] + whole[:, :, None, :]
+                found, known = self._covariances(of, weights)
+                noise[here] += found
+                unknown[here] |= ~known
+        return NormalErrors(noise, np.zeros_like(noise), unknown, np.array(answer))
+
+    def _covariances(self, of: str, weights: Floats) -> tuple[Floats, Flags]:
+        """Covariances of sums by group, and whether they are determined; weights: (cells, classes, groups, sums)."""
+        others = [place for place in self.kinds if place not in self.fit.places]
+        sizes = [np.bincount(self.kinds[place]).astype(np.float64) for place in others]
+        small = NOTHING * np.abs(weights).max(initial=0.0)
+        many, _, count, sums = weights.shape
+        grid = weights.reshape(many, *map(len, sizes), count * sums)
+        result, known = np.zeros((count, sums, sums)), np.ones(count, dtype=bool)
+        for part in subsets(tuple(range(len(others)))):
+            seen, scale = grid, np.ones(1)
+            for axis, size in enumerate(sizes):
+                mean = np.tensordot(seen, size / size.sum(), axes=(axis + 1, 0))
+                mean = np.expand_dims(mean, axis + 1)
+                seen = seen - mean if axis in part else mean
+                scale = np.multiply.outer(scale, size if axis in part else np.ones(1)).reshape(-1)
+            seen = np.where(np.abs(seen) > small, seen, 0.0)
+            solver, _ = self.fit.fitted(of, tuple(others[axis] for axis in part))
+            solved, estimable = solver.solve(seen.reshape(many, -1))
+            known &= estimable.reshape(-1, count, sums).all(axis=(0, 2))
+            left, right = (each.reshape(many, len(scale), count, sums) for each in (seen, solved))
+            result += np.einsum("lcgi,lcgj,c->gij", left, right, scale, optimize=True)
+        return result, known
+
+
+def _of_side(by_statistic: ByStatistic, of: str, end: str, size: int) -> Floats:
+    """Weights of one statistic for one end, (cells,); 0 where it has none."""
+    weights = by_statistic.get(of)
+    return np.zeros(size) if weights is None else np.asarray(getattr(weights, end), dtype=np.float64)
 
 
 def _variance(terms: Terms) -> float:

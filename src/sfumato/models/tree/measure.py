@@ -59,7 +59,7 @@ def measured_tree(curator: Curator, budget: Budget, workload: Workload, possible
     counted = shares.measure(curator)
     measured = descend(curator, tree, shares.most, workload, possible=possible)
     brought = counted.bring(fit_tree(measured, tree, possible=possible))
-    scales, misfits = measure_errors(curator, brought, shares.errors, budget, shares.known)
+    scales, misfits = measure_errors(curator, brought, shares.errors, budget, shares.known, possible=possible)
     return MeasuredTree.of_brought(brought, domain, scales, misfits, possible)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.answers.evaluate import CountedNoise, View
 from sfumato.answers.question import Kinds, gather_listed
 from sfumato.answers.suppressed import Suppressed
-from sfumato.arrays import Codes, Floats, Whole
+from sfumato.arrays import Codes, Flags, Floats, Whole
 from sfumato.errors import ReleaseFileError
 from sfumato.frozen import dataclass
 from sfumato.measurement import Measurement, Noise
@@ -45,10 +45,23 @@ class SparseCube(ContentOfCells):
 
     @property
     def listed(self) -> Codes:
-        """Indices of the published cells, (published,)."""
+        """Indices of the published cells that rows can be in, (published,)."""
+        return self._cells if self._kept is None else self._cells[self._kept]
+
+    @property
+    def _cells(self) -> Codes:
+        """Indices of all published cells."""
         cells = self.measurements[0].cells
         assert cells is not None  # noqa: S101 (measured above a threshold)
         return cells
+
+    @cached_property
+    def _kept(self) -> Flags | None:
+        """Flags of the published cells that are no structural zeros, whose noise alone reached the threshold."""
+        structure = self.schema.structure
+        if structure is None:
+            return None
+        return structure.agrees(np.stack([self.domain.codes_along(name, self._cells) for name in self.domain.names]))
 
     @property
     def threshold(self) -> int:
@@ -59,7 +72,8 @@ class SparseCube(ContentOfCells):
     @cached_property
     def values(self) -> dict[str, Floats]:
         """Noisy number of each published cell by statistic, (published,) each; zeros if none was measured."""
-        answers = {measured.of: measured.answers.astype(np.float64) for measured in self.measurements}
+        kept = slice(None) if self._kept is None else self._kept
+        answers = {measured.of: measured.answers[kept].astype(np.float64) for measured in self.measurements}
         return {of: answers.get(of, np.zeros(len(self.listed))) for of in self.total_noises}
 
     @cached_property
@@ -89,12 +103,14 @@ class SparseCube(ContentOfCells):
 
         (total,) = (total for total in self.totals if total.of == "count")
         thresholded = Thresholded(self.threshold, self.noises["count"], float(total.answers[0]), total.noise)
-        return FromThreshold(thresholded, float(self.domain.size))
+        return FromThreshold(thresholded, float(self.schema.possible_cells))
 
     def cells(self) -> Floats:
-        """Estimated count of every cell, (cells,); the remainder is spread evenly over unpublished ones."""
-        hidden = max(1, self.domain.size - len(self.listed))
+        """Estimated count of every cell, (cells,); the remainder is spread evenly over possible unpublished ones."""
+        hidden = max(1, self.schema.possible_cells - len(self.listed))
         estimate = np.full(self.domain.size, self.remainder["count"] / hidden)
+        if self.schema.possible is not None:
+            estimate *= self.schema.possible
         estimate[self.listed] = self.values["count"]
         return estimate
 
@@ -107,14 +123,14 @@ class SparseCube(ContentOfCells):
     def about(self) -> About:
         return About(
             self.domain.names,
-            f"{len(self.listed):,} of {self.domain.size:,} cells",
+            f"{len(self.listed):,} of {self.schema.possible_cells:,} cells",
             (*self.measurements, *self.totals),
             self.suppressed.note,
         )
 
     def write(self) -> Written:
         statistics = [members.statistic(measured.of, self.schema, measured.noise) for measured in self.measurements]
-        columns: dict[str, Whole] = {CELL: self.listed}
+        columns: dict[str, Whole] = {CELL: self._cells}
         columns |= {one.column: m.answers for one, m in zip(statistics, self.measurements, strict=True)}
         if len(columns) <= len(self.measurements):
             raise ReleaseFileError("a file keeps each statistic of noisy cells once; put several into a fit")

@@ -21,6 +21,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain import Axis, Domain, ValueSet
 from sfumato.domain.predicates import Box, Predicate, cover
+from sfumato.domain.structural import Structure
 from sfumato.effort import at_most
 from sfumato.errors import QueryError
 from sfumato.frozen import dataclass
@@ -81,8 +82,17 @@ def share_of_cells(where: Predicate, schema: Schema) -> Floats:
     return whole.reshape([axis.size if axis.name in kinds else 1 for axis in domain])
 
 
-def volumes_under(where: Predicate, domain: Domain, groupings: Sequence[Grouping]) -> Floats:
-    """Number of cells that fulfil a condition, cut ones by their share, in each combination of groups."""
+def volumes_under(
+    where: Predicate, domain: Domain, groupings: Sequence[Grouping], structure: Structure | None = None
+) -> Floats:
+    """Number of possible cells that fulfil a condition, cut ones by their share, in each combination of groups."""
+    if structure is not None:
+        kept = [domain.place(grouping.name) for grouping in groupings]
+        boxes = ([_share(axis, box) for axis in domain] for box in where.boxes)
+        found: Floats = np.sum([structure.summed(weights, kept) for weights in boxes], axis=0)
+        for number, grouping in enumerate(groupings):
+            found = grouping.gather(found, number)
+        return found
     if where == EVERYTHING:
         return volumes(groupings, dict(zip(domain.names, domain.shape, strict=True)))
     cells = np.zeros([grouping.size for grouping in groupings])
@@ -140,6 +150,32 @@ def uniform_inside(
             ends, here = np.cumsum(_share(axis, where.boxes[number])), boxes == number
             drawn = np.searchsorted(ends, uniform[here] * ends[-1], side="right")
             found[place, here] = np.minimum(drawn, int(np.flatnonzero(np.diff(ends, prepend=0.0) > 0)[-1]))
+    return found
+
+
+def possible_inside(
+    where: Predicate, domain: Domain, structure: Structure, held: Mapping[str, int], rows: int, random: RandomNumbers
+) -> Codes:
+    """As `uniform_inside`, from possible cells alone, with one code along each held attribute."""
+    linked, tables = sorted(structure.axes), list[Floats]()
+    shares = [[_share(axis, box) for axis in domain] for box in where.boxes]
+    for along in shares:
+        for name, code in held.items():
+            place = domain.place(name)
+            along[place] = along[place] * (np.arange(len(along[place])) == code)
+        table = structure.summed(along, linked)
+        tables.append(table.reshape(-1))
+    ends = np.cumsum(np.concatenate(tables))
+    drawn = np.searchsorted(ends, random.uniform(rows) * ends[-1], side="right")
+    boxes, cells = np.divmod(np.minimum(drawn, len(ends) - 1), len(tables[0]))
+    found = np.zeros((len(domain.axes), rows), dtype=np.int64)
+    found[linked] = np.unravel_index(cells, [domain.shape[place] for place in linked])
+    for place in range(len(domain.axes)):
+        uniform = random.uniform(rows)
+        for number in np.unique(boxes) if place not in linked else ():
+            own, here = np.cumsum(shares[number][place]), boxes == number
+            at = np.searchsorted(own, uniform[here] * own[-1], side="right")
+            found[place, here] = np.minimum(at, len(own) - 1)
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats
 from sfumato.domain.predicates import Predicate
 from sfumato.frozen import dataclass
-from sfumato.releases.rows.condition import EVERYTHING, share_of_cells, uniform_inside, volumes_under
+from sfumato.releases.rows.condition import EVERYTHING, possible_inside, share_of_cells, uniform_inside, volumes_under
 from sfumato.releases.rows.measures import Sums, fit_means, summed
 from sfumato.releases.rows.model import Block, Grouping, RandomNumbers, gather_margin
 from sfumato.releases.rows.raking import (
@@ -180,7 +180,7 @@ class RowsOfListedCells:
 
     @property
     def _hidden(self) -> int:
-        return self.schema.domain.size - len(self.listed)
+        return self.schema.possible_cells - len(self.listed)
 
     def given(self, where: Predicate) -> RowsOfListedCells:
         return replace(self, where=self.where & where, whole=self.whole or self)
@@ -222,7 +222,7 @@ class RowsOfListedCells:
 
     def _hidden_by(self, groupings: Sequence[Grouping]) -> Floats:
         """Number of cells that fulfil the condition and are not listed, by group."""
-        volumes = volumes_under(self.where, self.schema.domain, groupings)
+        volumes = volumes_under(self.where, self.schema.domain, groupings, self.schema.structure)
         shown = np.bincount(self._labels(groupings), self._share, minlength=volumes.size)
         return np.asarray(np.maximum(volumes - shown.reshape(volumes.shape), 0.0))
 
@@ -245,7 +245,7 @@ class RowsOfListedCells:
     def _anywhere(self, group: Codes, random: RandomNumbers) -> dict[str, Codes]:
         """Cells drawn uniformly from those of each row's group that fulfil the condition and are not listed."""
         domain, rows = self.schema.domain, len(group)
-        if self.where != EVERYTHING or self.first:
+        if self.where != EVERYTHING or self.first or self.schema.structure is not None:
             return self._anywhere_inside(group, random)
         if domain.size > MOST_RANKED:  # listed ones are too few to be hit
             drawn = {axis.name: np.floor(random.uniform(rows) * axis.size) for axis in domain}
@@ -256,21 +256,28 @@ class RowsOfListedCells:
         return {name: domain.codes_along(name, cells) for name in domain.names}
 
     def _anywhere_inside(self, group: Codes, random: RandomNumbers) -> dict[str, Codes]:
-        """As `_anywhere`, by rejection of listed cells, under a condition or with groups."""
-        domain = self.schema.domain
+        """As `_anywhere`, by rejection of listed and impossible cells, under a condition or with groups."""
+        domain, structure = self.schema.domain, self.schema.structure
         along = np.unravel_index(group, self._group_shape) if self.first else ()
         held = dict(zip(self.first, along, strict=True))
         codes, left = np.zeros((len(domain.axes), len(group)), dtype=np.int64), np.arange(len(group))
         for _ in range(TRIES):
             now = {name: each[left] for name, each in held.items()}
             codes[:, left] = uniform_inside(self.where, domain, now, len(left), random)
-            if domain.size > MOST_RANKED or not len(self.listed):
-                break
-            cells = np.ravel_multi_index(list(codes[:, left]), domain.shape)
-            near = np.minimum(np.searchsorted(self.listed, cells), len(self.listed) - 1)
-            left = left[self.listed[near] == cells]
+            wrong = np.zeros(len(left), dtype=bool) if structure is None else ~structure.agrees(codes[:, left])
+            if domain.size <= MOST_RANKED and len(self.listed):
+                cells = np.ravel_multi_index(list(codes[:, left]), domain.shape)
+                near = np.minimum(np.searchsorted(self.listed, cells), len(self.listed) - 1)
+                wrong |= self.listed[near] == cells
+            left = left[wrong]
             if not len(left):
                 break
+        if structure is not None and not (good := structure.agrees(codes)).all():
+            keys = group if self.first else np.zeros_like(group)
+            for number in np.unique(keys[~good]):
+                some = np.flatnonzero(~good & (keys == number))
+                mine = {name: int(each[some[0]]) for name, each in held.items()}
+                codes[:, some] = possible_inside(self.where, domain, structure, mine, len(some), random)
         return dict(zip(domain.names, codes, strict=True))
 
     @property
