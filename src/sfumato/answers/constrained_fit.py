@@ -112,6 +112,14 @@ def without_impossible(fit: Fit, possible: Flags) -> Fit:
     return cast("Fit", PossibleFit(fit, possible))
 
 
+def kept_given_zeros(fit: Fit, possible: Flags) -> Floats | None:
+    """Estimate given structural zeros, where it is solved for by iteration and so had better be kept; else None."""
+    conditioned = without_impossible(fit, possible)
+    if isinstance(conditioned, ConditionedFit) and not conditioned.takes_one_pass:
+        return conditioned.estimate
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class _WithZeros(AroundFit):
     """Fit with structural zeros. possible: flags of the cells that rows can be in, (cells,)."""
@@ -206,6 +214,11 @@ def _of_some(errors: Errors, some: Flags) -> Errors:
 class ConditionedFit(_WithZeros):
     """Least-squares fit to one measurement, given structural zeros."""
 
+    @property
+    def takes_one_pass(self) -> bool:
+        """Whether the estimate is solved for without iteration."""
+        return self._solver.closed
+
     @cached_property
     def _solver(self) -> LeastSquares:
         """Solver of (A_p^T P A_p)^-1."""
@@ -214,6 +227,10 @@ class ConditionedFit(_WithZeros):
 
     @cached_property
     def estimate(self) -> Floats:
+        if self.fit.family == "linear" and not self._solver.closed:
+            own = self.fit.estimate
+            if not own[~self.possible].any():  # as `kept_given_zeros` made it
+                return own
         (measured,) = self.fit.measurements
         weighed = measured.queries.T @ (measured.answers / measured.design.sizes)
         return self._solver.solve(weighed[:, None])[0][:, 0]

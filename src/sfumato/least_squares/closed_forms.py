@@ -373,6 +373,10 @@ class GivenZeros(LeastSquares):
         sizes = (possible.size, *(self.sizes[axis] for axis in self.others))
         self._inner = KronSquares(sizes, [linked, *self.others.values()])
 
+    @property
+    def closed(self) -> bool:
+        return self._inner.closed
+
     def solve(self, columns: Floats) -> tuple[Floats, Flags]:
         """Solve along the linked axes, brought to the front, and along each other axis."""
         front = [*self.some, *self.others]

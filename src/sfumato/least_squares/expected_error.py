@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
+from hashlib import blake2b
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
@@ -99,10 +100,22 @@ def _mean_squares(strategy: Strategy, blocks: Sequence[Queries]) -> list[float]:
 
 
 def _mean_squares_given_zeros(strategy: Strategy, blocks: Sequence[Queries], possible: Flags) -> list[float]:
+    """Mean squared errors given zeros of some blocks, kept with the strategy: plans ask for them again and again."""
+    known = strategy.__dict__.setdefault("_given_zeros", {})
+    zeros = blake2b(np.packbits(possible).tobytes()).digest()
+    new = {id(block): block for block in blocks if (zeros, id(block)) not in known}
+    for block, square in zip(new.values(), _squares_given_zeros(strategy, [*new.values()], possible), strict=True):
+        known[zeros, id(block)] = block, square  # the block too, so that its id stays its own
+    return [known[zeros, id(block)][1] for block in blocks]
+
+
+def _squares_given_zeros(strategy: Strategy, blocks: Sequence[Queries], possible: Flags) -> list[float]:
     """Mean squared error of each block, trace(W_p (A_p^T P A_p)^-1 W_p^T) / rows, with the possible cells' columns.
 
     In closed form, or of a sample of rows along the axes that zeros vary along, in closed form along the others.
     """
+    if not blocks:
+        return []
     weighted = Kron(*(axis.weighted for axis in strategy.axes)) if len(strategy.axes) > 1 else strategy.weighted
     fit = given_zeros(weighted, np.ones(weighted.rows), possible)
     if isinstance(fit, EachCell):
@@ -147,7 +160,7 @@ class _Rows:
             wanted = gram_among(block, self.fit.cells)
             if wanted is not None:
                 return self.fit.price_among(wanted) / block.rows
-        most, share = SAMPLED if block.columns <= MOST_TOUCHED // SAMPLED else FEW_SAMPLED, 1.0
+        most, share = SAMPLED // 2 if block.columns <= MOST_TOUCHED // SAMPLED else FEW_SAMPLED, 1.0
         if block.rows > MOST_TOUCHED:  # beside what the same rows err by without zeros, of which the mean is known
             rows = np.unique(places_among(block.rows, most))
             without = _Rows(self.strategy, least_squares(self.strategy.weighted, np.ones(self.strategy.queries.rows)))

@@ -116,7 +116,7 @@ def test_without_rules_nothing_is_conditioned():
 
 @pytest.mark.parametrize("name", ["hierarchical", "wavelet"])
 @pytest.mark.parametrize("rho", [None, Fraction(1, 2)], ids=["pure", "gaussian"])
-def test_many_cells_are_fitted_by_iteration_to_the_same(monkeypatch, name, rho):
+def test_many_cells_are_fitted_by_iteration_to_the_same(monkeypatch, name, rho, tmp_path):
     """4,800 cells, of which 3,400 are possible; beside the same fit with the normal equations written out."""
     schema = schema_of(ages=1200, impossible=[{"a": "100..799", "b": [1, 3]}])
     budget = Budget.pure(1) if rho is None else Budget.zcdp(rho)
@@ -132,8 +132,11 @@ def test_many_cells_are_fitted_by_iteration_to_the_same(monkeypatch, name, rho):
     shown = content.shown[0]
     found = shown.errors(columns)
     assert found.weights == pytest.approx(expected[0].weights, abs=1e-7)
-    assert shown.estimate == pytest.approx(expected[1], abs=1e-5) and not found.weights[:, 2].any()
-    release = Release(content, name, describe_guarantee(budget, schema), True)
+    assert shown.estimate == pytest.approx(expected[1], abs=1 / 2048 + 1e-5)  # kept in 1024ths, as it takes iteration
+    assert not found.weights[:, 2].any()
+    Release(content, name, describe_guarantee(budget, schema), True).save(tmp_path / "r.sfumato")
+    release = open_release(tmp_path / "r.sfumato")
+    assert np.array_equal(release.content.shown[0].estimate, shown.estimate)
     ((count,),) = release.query("SELECT COUNT(*) FROM t WHERE a < 225").rows  # over classes of cells
     variances = found.design.variances @ found.weights**2
     assert count.stderr == pytest.approx(np.sqrt(variances[1]), rel=1e-7)

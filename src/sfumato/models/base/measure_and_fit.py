@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.answers.fit import Fit
+from sfumato.answers.constrained_fit import kept_given_zeros
+from sfumato.answers.fit import Fit, in_parts
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.charge import noise_for
 from sfumato.kernel.curator import Curator
-from sfumato.measurement import Design, Gaussian, Laplace, Noise, with_missing
+from sfumato.measurement import Design, Gaussian, Laplace, Measurement, Noise, with_missing
 from sfumato.models.base.mechanism import Run
-from sfumato.models.linear.fit import SolvedFit
+from sfumato.models.linear.fit import LinearFit, SolvedFit
 from sfumato.queries import Identity, Workload, default_workload
 from sfumato.queries.ranges import Running
 from sfumato.queries.strategy import Strategy
@@ -80,8 +81,15 @@ def measure_and_fit(curator: Curator, schema: Schema, strategy: Strategy, budget
         measured = curator.measure(
             design.queries, of=of, scales=scales if design.which is not None else scales[0], which=design.which
         )
-        fits += [SolvedFit.of_answers(each) for each in with_missing(measured)]
+        fits += [_fit(each, schema) for each in with_missing(measured)]
     return Cube(schema, fits=tuple(fits))
+
+
+def _fit(measured: Measurement, schema: Schema) -> Fit:
+    """Least-squares fit; where zeros are conditions of it by iteration, it keeps the estimate given them."""
+    fit = SolvedFit.of_answers(measured)
+    kept = None if schema.possible is None else kept_given_zeros(fit, schema.possible)
+    return fit if kept is None else LinearFit(measured, in_parts(kept))
 
 
 def linear(strategy: Callable[[Schema, Workload, bool], Strategy]) -> Run:
