@@ -13,7 +13,7 @@ from curators import curator_of
 from sfumato.domain.structural import Excluded, Function, Structure
 from sfumato.kernel.budget import Budget
 from sfumato.kernel.sampling.entropy import TestingEntropy
-from sfumato.lab.papers.bayes.measure import MECHANISM, Family, Rows, _Building, rows_of, smoothed
+from sfumato.lab.papers.bayes.measure import MECHANISM, Building, Family, Rows, rows_of, smoothed
 from sfumato.planner.plan import make_plan
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release, open_release
@@ -145,15 +145,15 @@ def test_noise_of_impossible_cells_is_in_no_sum():
          "attributes": {name: {"type": "integer", "lower": 0, "upper": 3} for name in "ab"}}
     )  # fmt: skip
     curator = curator_of(schema, np.full(16, 9) * schema.possible, epsilon=1, entropy=TestingEntropy(3))
-    building = _Building(curator, schema, 2)
-    building._measure((0, 1), Budget.pure(1))
+    building = Building(curator, schema, 2)
+    building.measure((0, 1), Budget.pure(1))
     ((_, (answers, variance)),) = building.noisy
-    numbers, variances = building._seen((0,))
+    numbers, variances = building.seen((0,))
     assert not answers.reshape(-1)[~schema.possible].any() and (answers.reshape(-1)[schema.possible] != 0).any()
     assert numbers.tolist() == answers.sum(axis=1).tolist()
     assert variances / variance == pytest.approx([1, 1, 1, 4])
-    assert float(building._seen(())[1]) == pytest.approx(7 * variance)
-    assert building._cells((0, 1)) == 7 and building._cells((0,)) == 4
+    assert float(building.seen(())[1]) == pytest.approx(7 * variance)
+    assert building.cells((0, 1)) == 7 and building.cells((0,)) == 4
     near = smoothed(answers, [np.array([9.0, 9, 9, 36]), np.array([36.0, 9, 9, 9])], schema.possible.reshape(4, 4))
     assert not near.reshape(-1)[~schema.possible].any() and near.sum() == pytest.approx(63.0, rel=1e-3)
 
@@ -166,15 +166,15 @@ def test_a_guess_knows_what_rules_make_of_attributes_that_share_none():
          "attributes": {name: {"type": "integer", "lower": 0, "upper": 1} for name in ("age", "married", "work")}}
     )  # fmt: skip
     truth = np.array([400, 0, 0, 0, 100, 200, 100, 200])  # of the others half are married, two in three work
-    building = _Building(curator_of(schema, truth, entropy=TestingEntropy(1)), schema, 2)
+    building = Building(curator_of(schema, truth, entropy=TestingEntropy(1)), schema, 2)
     building.families = [Family(0), Family(1, (0,))]
     building.noisy = [((0, 1), (np.array([[400.0, 0.0], [300.0, 300.0]]), 1.0))]
     rows = Rows(np.array([[0] * 4 + [1] * 6, [0] * 4 + [0] * 3 + [1] * 3, [0] * 10]))
     one_way = [np.array([400.0, 600.0]), np.array([700.0, 300.0]), np.array([600.0, 400.0])]
-    assert building._tied(Family(2, (1,))) == (0,) and building._tied(Family(2, (0, 1))) == ()
-    guess = building._guess(Family(2, (1,)), rows, one_way)
+    assert building.tied(Family(2, (1,))) == (0,) and building.tied(Family(2, (0, 1))) == ()
+    guess = building.guess(Family(2, (1,)), rows, one_way)
     assert guess.tolist() == truth.reshape(2, 2, 2).sum(axis=0).reshape(-1).tolist()
-    assert building._guess(Family(2, (0, 1)), rows, one_way).tolist() == truth.tolist()
+    assert building.guess(Family(2, (0, 1)), rows, one_way).tolist() == truth.tolist()
 
 
 def test_a_plan_prices_it():

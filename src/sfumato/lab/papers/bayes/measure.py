@@ -238,7 +238,7 @@ def bayes(
     """Publish the tables of a network that was chosen privately, and all pairs that follow from it."""
     for_margins, for_choices, for_all, for_check = budget.split(*SETTINGS.shares)
     for_contrasts, for_tables = _beside_contrasts(for_all)
-    building = _Building(curator, schema, options.degree)
+    building = Building(curator, schema, options.degree)
     building.margins(for_margins)
     chosen = building.broad_pairs(for_contrasts)
     building.grow(for_choices, for_tables if chosen else for_all)
@@ -261,7 +261,7 @@ def nodes_of(schema: Schema) -> Places:
 
 
 @dataclass(eq=False)
-class _Building:
+class Building:
     """Bayesian network under construction, with all measurements so far."""
 
     curator: Curator
@@ -292,7 +292,7 @@ class _Building:
 
     def margins(self, budget: Budget) -> None:
         for place, share in enumerate(budget.evenly(len(self.sizes))):
-            self._measure((place,), share)
+            self.measure((place,), share)
 
     def grow(self, for_choices: Budget, for_tables: Budget) -> None:
         """Add every attribute to the network: one private choice of its family and one measured table each."""
@@ -303,11 +303,11 @@ class _Building:
         for place in range(1, rounds):
             families = list(islice(self._candidates(shares[place]), SETTINGS.most_choices))
             rows, one_way, names = self._rows(SETTINGS.rows[0]), self._one_way(), self.schema.domain.names
-            guesses = [([names[p] for p in one.places], self._guess(one, rows, one_way)) for one in families]
-            fines = [round(self._error(shares[place]) * self._cells(family.places)) for family in families]
+            guesses = [([names[p] for p in one.places], self.guess(one, rows, one_way)) for one in families]
+            fines = [round(self._error(shares[place]) * self.cells(family.places)) for family in families]
             self._place(families[self.curator.select_margin(guesses, fines, choices[place - 1])], shares[place])
         if rounds == 1:
-            self._measure((first,), for_choices)
+            self.measure((first,), for_choices)
 
     def broad_pairs(self, budget: Budget) -> dict[Places, tuple[tuple[Haar, ...], int]]:
         """Haar signs of all pairs, and the depth of their contrasts; none if noise would hide them.
@@ -331,9 +331,9 @@ class _Building:
     ) -> tuple[dict[Places, Table], dict[Places, Scaled]]:
         """The total, one-way margins, pairs corrected by contrasts, families of three and more; spreads of pairs."""
         total, one_way, structure = self._total(), self._one_way(), self.structure
-        found: dict[Places, Table] = {(): Table((), np.array(total), np.array(self._seen(())[1]), np.zeros(()))}
+        found: dict[Places, Table] = {(): Table((), np.array(total), np.array(self.seen(())[1]), np.zeros(()))}
         for place, margin in enumerate(one_way):
-            noise = np.full(len(margin), self._seen((place,))[1])
+            noise = np.full(len(margin), self.seen((place,))[1])
             found[place,] = Table((place,), margin, noise, np.zeros(len(margin)))
         if structure is not None:
             found |= pooled_errors(found, structure)
@@ -366,16 +366,16 @@ class _Building:
                 for place in left:
                     family = Family(place, parents)
                     few = prod(self.sizes[each] for each in family.places) <= SETTINGS.most_cells
-                    if not parents or (few and self._cells(family.places) <= room):
+                    if not parents or (few and self.cells(family.places) <= room):
                         yield family
 
-    def _guess(self, family: Family, rows: Rows, one_way: Sequence[Floats]) -> Codes:
+    def guess(self, family: Family, rows: Rows, one_way: Sequence[Floats]) -> Codes:
         """Predicted table of a family if its attribute were independent of the parents, but for structural zeros.
 
         rows: drawn so far. Attributes in the network that a rule ties this one to are summed out again: they make it
         depend on parents that no rule names.
         """
-        total, tied = self._total(), self._tied(family)
+        total, tied = self._total(), self.tied(family)
         parents, places = (*family.parents, *tied), tuple(sorted((*family.places, *tied)))
         counts, flags = rows.counted(parents, self.sizes, total), self._possible(places)
         table = np.multiply.outer(counts, one_way[family.place] / max(total, 1.0))
@@ -389,7 +389,7 @@ class _Building:
         order = [(*family.parents, family.place).index(place) for place in family.places]
         return np.asarray(np.rint(np.transpose(table, order)).reshape(-1), dtype=np.int64)
 
-    def _tied(self, family: Family) -> Places:
+    def tied(self, family: Family) -> Places:
         """Placed attributes, but for the parents, that a rule names with this one; none if their table is too large."""
         if self.structure is None:
             return ()
@@ -400,10 +400,11 @@ class _Building:
         return tuple(tied) if cells <= SETTINGS.most_cells else ()
 
     def _place(self, family: Family, share: Budget) -> None:
-        self._measure(family.places, share)
+        self.measure(family.places, share)
         self.families.append(family)
 
-    def _measure(self, places: Places, budget: Budget) -> None:
+    def measure(self, places: Places, budget: Budget) -> None:
+        """Measure the table of some attributes; noise of impossible cells is left out of what is used."""
         seen = self.curator.margin([self.schema.domain.names[place] for place in places])
         found = seen.measure(Identity(seen.domain.size), budget)
         self.measured.append((places, found))
@@ -430,12 +431,12 @@ class _Building:
         """Flags of possible combinations of some attributes; None where all are."""
         return None if self.structure is None else self.structure.possible(places)
 
-    def _cells(self, places: Places) -> int:
+    def cells(self, places: Places) -> int:
         """Number of possible combinations of some attributes."""
         flags = self._possible(places)
         return prod(self.sizes[place] for place in places) if flags is None else int(flags.sum())
 
-    def _seen(self, places: Places) -> tuple[Floats, Floats]:
+    def seen(self, places: Places) -> tuple[Floats, Floats]:
         """Mean of a margin over all noisy tables that contain it, by precision, and the variances of its cells.
 
         A cell is a sum of possible cells alone, of which a table has more for some values than for others.
@@ -454,12 +455,12 @@ class _Building:
         return top / known, np.where(weight > 0.0, 1.0 / known, 0.0)
 
     def _total(self) -> float:
-        return max(0.0, float(self._seen(())[0]))
+        return max(0.0, float(self.seen(())[0]))
 
     def _one_way(self) -> list[Floats]:
         total, margins, unsure = self._total(), list[Floats](), list[Floats]()
         for place, axis in enumerate(self.schema.domain.axes):
-            numbers, variances = self._seen((place,))
+            numbers, variances = self.seen((place,))
             margin, left = one_way_errors(numbers, float(variances.mean()), total, axis.ordered)
             margins.append(margin)
             unsure.append(left)
@@ -470,7 +471,7 @@ class _Building:
         tables = {}
         for family in self.families:
             margins = [one_way[place] for place in family.places]
-            tables[family.places] = smoothed(self._seen(family.places)[0], margins, self._possible(family.places))
+            tables[family.places] = smoothed(self.seen(family.places)[0], margins, self._possible(family.places))
         pair = prod(sorted(self.sizes)[-2:])
         most = min(number, SETTINGS.per_cell * pair)
         rows = Rows(rows_of(self.families, tables, most, RandomNumbers(0), self.structure))
