@@ -26,6 +26,7 @@ RULES = {"impossible": [{"a": 0, "b": 1}]}
 SUMS = {"measures": {"m": {"lower": 0, "upper": 4, "step": 1}}}
 FAR = {"facts": [{"by": "a", "counts": {"0": 100_000, "1": 0}, "source": "elsewhere"}]}
 EXACT = {"invariants": [{"by": ["a"], "counts": [1, 2]}], "privacy_unit": "row"}
+WIDE = {"a": BIT | {"upper": 5}, "b": BIT | {"upper": 4}, "c": BIT}  # a and b in more pairs than ranges are made of
 TWO, THREE, AREAS = {"a": BIT, "b": BIT}, {"a": BIT, "b": BIT, "c": BIT}, {"town": TOWN, "s": BIT}
 PURE, CONCENTRATED = Budget.pure(8), Budget.zcdp(2)
 HEAVY = [[], [Row(1, 0, (), 5), Row(2, 3, (), 1)]]  # the others, whose cells are those of a pair of two values
@@ -43,6 +44,12 @@ CASES = [
     ("margins", THREE, WEIGHT, PURE),
     ("margins", TWO, RULES | WEIGHT, CONCENTRATED),
     *((name, TWO, RULES | WEIGHT, PURE) for name in ("sfumato", "dawa", "hierarchical", "mwem")),
+    *(
+        (name, TWO, RULES, PURE)
+        for name in ("kdtree", "ispe", "wavelet", "laplace", "division", "spine", "residual", "bayes")
+    ),
+    *((name, TWO, RULES, CONCENTRATED) for name in ("wavelet", "spine", "residual", "bayes")),
+    *(("sfumato", WIDE, {}, budget) for budget in (PURE, CONCENTRATED)),
     *((name, TWO, RULES | SUMS, PURE) for name in ("sfumato", "dawa")),
     *((name, TWO, FAR, PURE) for name in ("cells", "sfumato", "margins", "spine")),
     *((name, TWO, EXACT, PURE) for name in ("cells", "sfumato", "margins", "kdtree")),
