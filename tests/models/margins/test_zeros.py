@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from curators import curator_of
+from ruled import RULES, SIZES, schema_of
 
 from sfumato.errors import MechanismError
 from sfumato.kernel.budget import Budget
@@ -20,23 +21,6 @@ from sfumato.models.margins.table import Narrowed, coherent, fitted_with_zeros
 from sfumato.publishing.publish import describe_guarantee
 from sfumato.releases.release import Release, open_release
 from sfumato.schema import Schema
-
-SIZES = {"age": 12, "marital": 3, "work": 4, "town": 6, "region": 2, "sex": 2}
-RULES = {
-    "impossible": [
-        {"age": "0..3", "marital": {"not": 0}},
-        {"age": "0..3", "work": {"not": 0}},
-        {"marital": 2, "work": 3, "sex": 1},
-    ],
-    "follows": {"region": {"from": "town", "groups": {"0": "0..3", "1": [4, 5]}}},
-}
-
-
-def schema_of(rules: dict, measures: dict | None = None) -> Schema:
-    attributes = {name: {"type": "integer", "lower": 0, "upper": size - 1} for name, size in SIZES.items()}
-    unit = {"dataset": "t", "privacy_unit": "row", "attributes": attributes, "measures": measures or {}}
-    return Schema.from_dict(unit | rules)
-
 
 SCHEMA = schema_of(RULES)
 

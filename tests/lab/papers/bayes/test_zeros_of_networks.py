@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from curators import curator_of
+from ruled import RULES, SIZES, schema_of
 
 from sfumato.domain.structural import Excluded, Function, Structure
 from sfumato.kernel.budget import Budget
@@ -20,22 +21,6 @@ from sfumato.releases.release import Release, open_release
 from sfumato.releases.rows.model import RandomNumbers
 from sfumato.schema import Schema
 
-SIZES = {"age": 12, "married": 3, "work": 4, "town": 6, "region": 2, "sex": 2}
-RULES = {
-    "impossible": [
-        {"age": "0..3", "married": {"not": 0}},
-        {"age": "0..3", "work": {"not": 0}},
-        {"married": 2, "work": 3, "sex": 1},
-    ],
-    "follows": {"region": {"from": "town", "groups": {"0": "0..3", "1": [4, 5]}}},
-}
-
-
-def schema_of(rules: dict) -> Schema:
-    attributes = {name: {"type": "integer", "lower": 0, "upper": size - 1} for name, size in SIZES.items()}
-    return Schema.from_dict({"dataset": "t", "privacy_unit": "row", "attributes": attributes} | rules)
-
-
 SCHEMA = schema_of(RULES)
 STRUCTURE = SCHEMA.structure
 
@@ -46,9 +31,9 @@ def table(rows: int = 20_000, seed: int = 1) -> np.ndarray:
     random = np.random.default_rng(seed)
     age, sex = random.integers(0, 12, rows), random.integers(0, 2, rows)
     town = random.choice(6, rows, p=np.r_[1:7] / 21)
-    married = np.where(age < 4, 0, random.binomial(2, age / 12))
+    marital = np.where(age < 4, 0, random.binomial(2, age / 12))
     work = np.where(age < 4, 0, (random.integers(0, 2, rows) + 2 * (town > 3)) % 4)
-    codes = np.stack([age, married, work, town, (town > 3).astype(int), sex])
+    codes = np.stack([age, marital, work, town, (town > 3).astype(int), sex])
     codes = codes[:, STRUCTURE.agrees(codes)]
     return np.bincount(np.ravel_multi_index(tuple(codes), tuple(SIZES.values())), minlength=SCHEMA.domain.size)
 
@@ -64,10 +49,10 @@ def released(seed: int = 1, epsilon: int = 1, *, ruled: bool = True, rho: Fracti
 
 
 IMPOSSIBLE = [
-    "SELECT COUNT(*) FROM t WHERE age < 4 AND married > 0",
+    "SELECT COUNT(*) FROM t WHERE age < 4 AND marital > 0",
     "SELECT COUNT(*) FROM t WHERE town = 5 AND region = 0",
     "SELECT COUNT(*) FROM t WHERE age < 3 AND work = 2 AND sex = 1",
-    "SELECT COUNT(*) FROM t WHERE married = 2 AND work = 3 AND sex = 1",
+    "SELECT COUNT(*) FROM t WHERE marital = 2 AND work = 3 AND sex = 1",
 ]
 
 
@@ -162,10 +147,10 @@ def test_a_guess_knows_what_rules_make_of_attributes_that_share_none():
     """Children neither marry nor work: independent otherwise, the two then go together, which no family need tell."""
     schema = Schema.from_dict(
         {"dataset": "t", "privacy_unit": "row",
-         "impossible": [{"age": 0, "married": 1}, {"age": 0, "work": 1}],
-         "attributes": {name: {"type": "integer", "lower": 0, "upper": 1} for name in ("age", "married", "work")}}
+         "impossible": [{"age": 0, "marital": 1}, {"age": 0, "work": 1}],
+         "attributes": {name: {"type": "integer", "lower": 0, "upper": 1} for name in ("age", "marital", "work")}}
     )  # fmt: skip
-    truth = np.array([400, 0, 0, 0, 100, 200, 100, 200])  # of the others half are married, two in three work
+    truth = np.array([400, 0, 0, 0, 100, 200, 100, 200])  # of the others half are marital, two in three work
     building = Building(curator_of(schema, truth, entropy=TestingEntropy(1)), schema, 2)
     building.families = [Family(0), Family(1, (0,))]
     building.noisy = [((0, 1), (np.array([[400.0, 0.0], [300.0, 300.0]]), 1.0))]
